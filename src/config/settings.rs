@@ -1,0 +1,390 @@
+//! The checked settings: what the rest of the program sees. Nothing here is half set; every value has passed
+//! every check of [`super::load`], so later code needs no "if configured wrongly".
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use url::Url;
+
+use crate::model::Secret;
+use crate::store::Pace;
+use crate::wecom::crypto::CallbackCrypto;
+
+/// One process and its apps.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `[server]`
+    pub server: Server,
+    /// `[admin]`
+    pub admin: Admin,
+    /// `[wecom]`
+    pub wecom: WeCom,
+    /// `[store]`
+    pub store: Store,
+    /// `[database]`
+    pub database: Database,
+    /// `[dedup]`
+    pub dedup: Dedup,
+    /// `[workers]`
+    pub workers: Workers,
+    /// `[sender]`
+    pub sender: Sender,
+    /// `[log]`
+    pub log: Log,
+    /// `apps/<id>.toml`, by id.
+    pub apps: BTreeMap<String, Arc<App>>,
+}
+
+/// The public listener.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Callbacks only.
+    pub listen: SocketAddr,
+    /// Bytes; a larger body is refused (413) before anything is computed.
+    pub max_body: usize,
+    /// An answer leaves within this.
+    pub deadline: Duration,
+}
+
+/// The operators' listener.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Probes, API, metrics.
+    pub listen: SocketAddr,
+    /// None: loopback clients only.
+    pub tokens: Vec<AdminToken>,
+}
+
+/// A bearer token and what it may do.
+#[derive(Clone, Debug)]
+pub struct AdminToken {
+    /// Who, for logs.
+    pub name: String,
+    /// The bearer text.
+    pub secret: Secret,
+    /// What it may do.
+    pub scope: Scope,
+}
+
+/// Each scope includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Look.
+    Read,
+    /// Look and push.
+    Push,
+    /// Everything.
+    Admin,
+}
+
+/// WeCom's side.
+#[derive(Clone, Debug)]
+pub struct WeCom {
+    /// Where the API lives, without a trailing slash.
+    pub api_base: Url,
+    /// Hosts that a webhook or response_url may point at.
+    pub webhook_hosts: Vec<String>,
+}
+
+/// Where lanes live.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// Which implementation.
+    pub backend: Backend,
+    /// The process's own folder (embedded store, lock file).
+    pub path: PathBuf,
+    /// Redis address; may hold a password.
+    pub redis: Secret,
+    /// 1..=99, fixed at first start.
+    pub shards: u16,
+    /// Most messages (or deliveries) that may wait in one lane.
+    pub lane_depth: u64,
+}
+
+/// Which store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// SQLite under `path`.
+    Embedded,
+    /// Redis.
+    Redis,
+}
+
+/// The records.
+#[derive(Clone, Debug)]
+pub struct Database {
+    /// `sqlite://…`
+    pub url: Secret,
+    /// How long records are kept.
+    pub retain: Duration,
+}
+
+/// Deduplication.
+#[derive(Clone, Debug)]
+pub struct Dedup {
+    /// How long a message is remembered.
+    pub ttl: Duration,
+    /// The in-process filter; zero is off.
+    pub window: Duration,
+    /// How old a callback's timestamp may be; `None` is off.
+    pub max_skew: Option<Duration>,
+}
+
+/// Handling.
+#[derive(Clone, Debug)]
+pub struct Workers {
+    /// Actions under way at once; one app holds at most half.
+    pub concurrency: usize,
+    /// Lease of an inbound lane.
+    pub lease: Duration,
+    /// What keeps its order.
+    pub order: Order,
+}
+
+/// Messages are handled in arrival order per …
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// … member in a chat.
+    Sender,
+    /// … chat.
+    Chat,
+}
+
+/// Sending.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    /// Chats being sent to at once by this process; already resolved (never 0).
+    pub max_chats: usize,
+    /// One request.
+    pub timeout: Duration,
+    /// Lease of an outbound lane.
+    pub lease: Duration,
+    /// See [`crate::store::Turn`].
+    pub head_start: Duration,
+}
+
+/// Logging.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// Text on a terminal, JSON otherwise, unless said.
+    pub format: LogFormat,
+    /// A `tracing` filter: `info`, `wecom_gateway=debug`, …
+    pub level: String,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    /// JSON.
+    Json,
+    /// Text.
+    Text,
+}
+
+/// One WeCom app.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// The file's name.
+    pub id: String,
+    /// What posts its callbacks, and how they are trusted.
+    pub kind: AppKind,
+    /// What an @mention may call it.
+    pub bot_names: Vec<String>,
+    /// From arrival; see contract section 2.
+    pub max_reply_age: Duration,
+    /// How long a message of this app is remembered (`[dedup] ttl` unless the app says its own).
+    pub dedup_ttl: Duration,
+    /// Chats with a route, by chat id.
+    pub chats: BTreeMap<String, Chat>,
+    /// Rate for chats that say nothing else.
+    pub pace: Pace,
+    /// Extra spellings of callback fields.
+    pub fields: crate::wecom::payload::Fields,
+    /// Triggers and what they do.
+    pub rules: Rules,
+}
+
+/// What posts an app's callbacks.
+#[derive(Clone, Debug)]
+pub enum AppKind {
+    /// A self-built app: XML, answered by the API.
+    App(CallbackCrypto),
+    /// A group robot.
+    GroupRobot(CallbackCrypto),
+    /// A smart robot (智能机器人), URL mode.
+    Aibot(CallbackCrypto),
+    /// A plain JSON webhook.
+    Json(JsonAuth),
+}
+
+/// Who may post to a `json` app.
+#[derive(Clone, Debug)]
+pub enum JsonAuth {
+    /// A header with a fixed value.
+    Header {
+        /// Header name.
+        name: String,
+        /// Its value.
+        value: Secret,
+    },
+    /// A header with the hex HMAC-SHA256 of the body (an optional `sha256=` in front).
+    HmacSha256 {
+        /// Header name.
+        header: String,
+        /// The key.
+        secret: Secret,
+    },
+    /// Anybody; accepted on a loopback listener alone.
+    None,
+}
+
+/// A chat's entry.
+#[derive(Clone, Debug)]
+pub struct Chat {
+    /// Its id.
+    pub id: String,
+    /// What people call it.
+    pub name: Option<String>,
+    /// 1..=100.
+    pub weight: u32,
+    /// Rate of its robot.
+    pub pace: Pace,
+    /// The robot's webhook, full URL with its key. `None`: no route of its own.
+    pub webhook: Option<Webhook>,
+}
+
+/// A robot's webhook.
+#[derive(Clone, Debug)]
+pub struct Webhook {
+    /// The full URL; holds the key.
+    pub url: Secret,
+    /// Its digest.
+    pub digest: crate::model::RouteDigest,
+}
+
+/// `[rules]`, `[[commands]]`, `[[keywords]]`, `[mention]`, `[[bindings]]`.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// In front of a command.
+    pub prefixes: Vec<String>,
+    /// What an unknown command gets.
+    pub unknown_command: UnknownCommand,
+    /// Words that are never answered (list and file joined).
+    pub sensitive: Vec<String>,
+    /// `@bot /query 1` and `@bot query 1` are commands too.
+    pub commands_on_mention: bool,
+    /// A text that begins with a bot's name is a mention too.
+    pub bare_name: bool,
+    /// In the order of the file.
+    pub commands: Vec<Command>,
+    /// In the order of the file.
+    pub keywords: Vec<Keyword>,
+    /// @bot with anything that is no command.
+    pub mention: Option<Action>,
+    /// Sentences by which members say who they are.
+    pub bindings: Vec<Binding>,
+}
+
+/// What an unknown command gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownCommand {
+    /// A hint at `help`.
+    Hint,
+    /// Nothing.
+    Ignore,
+}
+
+/// A command.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// Its name.
+    pub name: String,
+    /// Other names.
+    pub aliases: Vec<String>,
+    /// One line for `help`.
+    pub summary: String,
+    /// In order.
+    pub args: Vec<Arg>,
+    /// What it does.
+    pub action: Action,
+}
+
+/// An argument.
+#[derive(Clone, Debug)]
+pub struct Arg {
+    /// Its key in `args`.
+    pub name: String,
+    /// What members read; the name where none is given.
+    pub label: String,
+    /// What it must be.
+    pub kind: ArgKind,
+    /// Whether it must be there.
+    pub required: bool,
+}
+
+/// What an argument must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArgKind {
+    /// One word.
+    String,
+    /// A whole number within i64.
+    Integer,
+    /// A decimal number.
+    Number,
+    /// A Chinese mobile number, `+86` and separators allowed.
+    Phone,
+    /// A calendar date.
+    Date,
+    /// One of these.
+    Choice(Vec<String>),
+    /// All that is left.
+    Rest,
+}
+
+/// A keyword rule: matches where any of the words stands in the text.
+#[derive(Clone, Debug)]
+pub struct Keyword {
+    /// The words.
+    pub any: Vec<String>,
+    /// What it does.
+    pub action: Action,
+}
+
+/// A binding sentence.
+#[derive(Clone, Debug)]
+pub struct Binding {
+    /// Where the sentence says who; named groups are captures.
+    pub pattern: regex::Regex,
+    /// What it does.
+    pub action: Action,
+}
+
+/// What a trigger does.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// A template, checked: it compiles and holds plain values only.
+    Reply {
+        /// The template's text.
+        text: String,
+    },
+    /// Lists the commands.
+    Help,
+    /// Asks a service (contract, section 5).
+    Http(HttpAction),
+}
+
+/// An HTTP action.
+#[derive(Clone, Debug)]
+pub struct HttpAction {
+    /// Where.
+    pub url: Url,
+    /// For the whole call; below half of the worker's lease.
+    pub timeout: Duration,
+    /// Signs the request.
+    pub secret: Option<Secret>,
+}

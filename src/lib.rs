@@ -1,0 +1,33 @@
+//! wecom-gateway stands between WeCom (企业微信) and a team's own services and makes three things true: **each message
+//! once, each answer into its own chat only, each member's context their own**.
+//!
+//! The modules, in the order in which a message meets them:
+//!
+//! - [`config`]: TOML to checked settings.
+//! - [`ingress`]: the callback endpoint: verify, decrypt, parse, enqueue, ack.
+//! - [`wecom`]: the protocol: crypto, payloads, message kinds and limits, verdicts. Pure.
+//! - [`model`]: message, reply, delivery, lane, ids.
+//! - [`store`]: lanes, marks, leases, pace, journal: one trait, two implementations.
+//! - [`worker`]: claims messages, applies [`rules`], runs an [`action`], commits the replies.
+//! - [`sender`]: claims replies, begins, posts through a channel, settles.
+//! - [`records`]: what outlives the queue, in SQL, filled from the journal.
+//! - [`admin`]: probes, metrics, API for operators.
+//! - [`telemetry`]: logs and metrics.
+//! - [`app`]: everything above, put together; [`cli`]: the commands.
+//! - [`sim`]: a fake WeCom and a load generator, for `demo` and the tests.
+
+pub mod action;
+pub mod admin;
+pub mod app;
+pub mod cli;
+pub mod config;
+pub mod ingress;
+pub mod model;
+pub mod records;
+pub mod rules;
+pub mod sender;
+pub mod sim;
+pub mod store;
+pub mod telemetry;
+pub mod wecom;
+pub mod worker;

@@ -1,0 +1,1 @@
+//! The Redis store: one Lua script per verb and shard.
