@@ -1,1 +1,3 @@
-//! telemetry
+//! Logs and metrics.
+
+pub mod metrics;
