@@ -13,7 +13,9 @@
 //! The store knows nothing of HTTP, rules or verdicts: those decide, it keeps.
 
 pub mod embedded;
+mod held;
 pub mod journal;
+mod outage;
 pub mod redis;
 mod wakeups;
 
@@ -24,6 +26,8 @@ use async_trait::async_trait;
 
 use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
 pub use journal::{Entry, JournalBatch, Line, Stage};
+pub use held::{Held, HeldLeases};
+pub use outage::Outage;
 pub use wakeups::Wakeups;
 
 /// Why a store call failed. In every case it may have been applied: repeat it as it is or not at all.
