@@ -431,8 +431,8 @@ pub trait Store: Send + Sync + 'static {
     /// Prolongs leases; `false` says lost.
     async fn renew(&self, side: Side, leases: Vec<Lease>, lease: Duration) -> Result<Vec<bool>>;
 
-    /// Gives leases back unworked, their heads untouched; others may claim at once. Lost ones are passed over.
-    async fn release(&self, side: Side, leases: Vec<Lease>) -> Result<()>;
+    /// Gives leases back unworked, their heads untouched; others may claim after `pause`. Lost ones are passed over.
+    async fn release(&self, side: Side, leases: Vec<Lease>, pause: Duration) -> Result<()>;
 
     /// What the message that waits under `request_id` in this chat is, if one does.
     async fn waiting(&self, lane: &Lane, request_id: &str) -> Result<Option<Waiting>>;

@@ -24,8 +24,10 @@ use crate::model::{Lane, now_ms};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 use crate::store::{Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, SharedStore, Side};
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::{Health, Metrics};
 
+/// The loop's name in `/livez`.
+const LOOP: &str = "workers";
 /// How long a worker that found nothing waits before it looks by itself.
 const IDLE: Duration = Duration::from_secs(1);
 /// Lanes claimed in one step at most.
@@ -43,6 +45,7 @@ struct Context {
     routes: Arc<Routes>,
     actions: Actions,
     metrics: Arc<Metrics>,
+    health: Arc<Health>,
     held: Arc<HeldLeases>,
 }
 
@@ -68,6 +71,7 @@ impl Workers {
         routes: Arc<Routes>,
         actions: Actions,
         metrics: Arc<Metrics>,
+        health: Arc<Health>,
     ) -> Result<Self, RuleError> {
         let share = settings.workers.concurrency.div_ceil(2);
         let mut apps = BTreeMap::new();
@@ -80,19 +84,20 @@ impl Workers {
             apps.insert(id.clone(), runtime);
         }
         let held = HeldLeases::new(store.clone(), Side::In, settings.workers.lease);
-        Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, metrics, held })))
+        Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, metrics, health, held })))
     }
 
     /// Works until `stop`, then finishes what is under way.
-    pub async fn run(self, stop: CancellationToken) {
-        let context = self.0;
+    pub async fn run(&self, stop: CancellationToken) {
+        let context = &self.0;
         let tasks = TaskTracker::new();
         let renewals = CancellationToken::new();
         let renewing = tokio::spawn({
             let (held, renewals) = (context.held.clone(), renewals.clone());
             async move { held.renew_until(&renewals).await }
         });
-        stop.run_until_cancelled(claim_loop(&context, &tasks)).await;
+        stop.run_until_cancelled(claim_loop(context, &tasks)).await;
+        context.health.done(LOOP);
         tasks.close();
         tasks.wait().await;
         renewals.cancel();
@@ -103,8 +108,9 @@ impl Workers {
 async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker) {
     let permits = Arc::new(Semaphore::new(context.settings.workers.concurrency));
     let mut outage = Outage::new("claim_messages");
-    // The semaphore is never closed, so the loop ends only with `stop`.
-    while let Ok(first) = permits.clone().acquire_owned().await {
+    loop {
+        context.health.tick(LOOP);
+        let Ok(Ok(first)) = tokio::time::timeout(IDLE, permits.clone().acquire_owned()).await else { continue };
         let mut taken = vec![first];
         taken.extend(std::iter::from_fn(|| permits.clone().try_acquire_owned().ok()).take(CLAIM - 1));
         match context.store.claim_messages(taken.len(), context.settings.workers.lease).await {
