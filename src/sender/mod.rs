@@ -11,9 +11,7 @@
 
 pub mod channel;
 mod fate;
-mod held;
 mod lane;
-mod outage;
 mod pool;
 pub mod route;
 mod trail;

@@ -7,114 +7,100 @@
 //! - A store that is away is asked again ever more seldom, and the loop goes on when it is back.
 //! - After `stop` nothing is claimed or begun; what is under way is finished and settled, claimed but unbegun lanes go back.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+use tracing::error;
 
-use crate::config::settings::{self, Settings};
-use crate::sender::channel::{ClientError, http_client};
-use crate::sender::held::Held;
+use crate::config::Settings;
 use crate::sender::lane::{self, Context};
-use crate::sender::outage::{Outage, Pause};
 use crate::sender::route::Routes;
-use crate::store::{ClaimedReply, SharedStore, Side};
-use crate::telemetry::metrics::Metrics;
+use crate::store::{Claimed, ClaimedReply, HeldLeases, Outage, SharedStore, Side};
+use crate::telemetry::{Health, Metrics};
 
-/// The store is asked at least so often, should a signal have been missed.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The loop's name in `/livez`.
+const LOOP: &str = "sender";
+/// How long a sender that found nothing waits before it looks by itself.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// Sends the replies of all chats.
-pub struct Sender {
-    store: SharedStore,
-    settings: settings::Sender,
-    routes: Arc<Routes>,
-    metrics: Arc<Metrics>,
-    client: reqwest::Client,
-}
+pub struct Sender(Arc<Context>);
 
 impl Sender {
-    /// Fails only where no HTTP client can be made.
+    /// `client` is of [`super::channel::http_client`], no other: P7 hangs on its settings.
     pub fn new(
         store: SharedStore,
         settings: Arc<Settings>,
         routes: Arc<Routes>,
+        client: reqwest::Client,
         metrics: Arc<Metrics>,
-    ) -> Result<Self, ClientError> {
-        let client = http_client(&settings.sender)?;
-        Ok(Self { store, settings: settings.sender.clone(), routes, metrics, client })
+        health: Arc<Health>,
+    ) -> Self {
+        let settings = settings.sender.clone();
+        let held = HeldLeases::new(store.clone(), Side::Out, settings.lease);
+        Self(Arc::new(Context { store, settings, routes, client, metrics, health, held }))
     }
 
     /// Claims and sends until `stop`, then finishes what is under way. Dropping the future instead cuts that off: its
     /// deliveries end as `unknown`, by whoever claims their lanes next.
-    pub async fn run(self, stop: CancellationToken) {
-        let permits = Arc::new(Semaphore::new(self.settings.max_chats));
-        let context = Arc::new(Context {
-            store: self.store,
-            settings: self.settings,
-            routes: self.routes,
-            metrics: self.metrics,
-            client: self.client,
-            held: Held::default(),
-            outage: Outage::default(),
-            stop,
-        });
-        let renewer = Arc::clone(&context);
-        let mut pool = Pool { context, permits, lanes: JoinSet::new() };
-        tokio::select! {
-            () = pool.work() => {}
-            never = renew(&renewer) => match never {},
-        }
+    pub async fn run(&self, stop: CancellationToken) {
+        let permits = Arc::new(Semaphore::new(self.0.settings.max_chats));
+        let mut pool = Pool { context: Arc::clone(&self.0), permits, stop, lanes: JoinSet::new() };
+        let renewals = CancellationToken::new();
+        let work = async {
+            pool.claim_and_start().await;
+            pool.finish().await;
+            renewals.cancel();
+        };
+        tokio::join!(work, self.0.held.renew_until(&renewals));
+        self.0.health.done(LOOP);
     }
 }
 
 struct Pool {
     context: Arc<Context>,
     permits: Arc<Semaphore>,
+    stop: CancellationToken,
     /// A task for each lane that is being worked; dropping the set aborts them.
     lanes: JoinSet<()>,
 }
 
 impl Pool {
-    async fn work(&mut self) {
-        let mut pause = Pause::default();
+    /// The claim loop. A claim under way is never cut off: its leases would be held by nobody.
+    async fn claim_and_start(&mut self) {
+        let context = Arc::clone(&self.context);
+        let mut outage = Outage::new("claim_replies");
         while let Some(permits) = self.free_permits().await {
-            let result = self.context.store.claim_replies(permits.len(), self.context.settings.lease).await;
-            self.context.outage.note("claim_replies", &result, &self.context.metrics);
-            let idle = match result {
-                Ok(claimed) if claimed.items.is_empty() => {
-                    claimed.next_wake.map_or(LOOK_AGAIN, |wake| wake.min(LOOK_AGAIN))
+            match context.store.claim_replies(permits.len(), context.settings.lease).await {
+                Ok(Claimed { items, next_wake }) => {
+                    outage.over();
+                    let found = !items.is_empty();
+                    self.start(items, permits);
+                    if !found {
+                        self.idle(next_wake.unwrap_or(IDLE).min(IDLE)).await;
+                    }
                 }
-                Ok(claimed) => {
-                    pause = Pause::default();
-                    self.start(claimed.items, permits);
-                    continue;
+                Err(error) => {
+                    let _ = self.stop.run_until_cancelled(outage.wait(&error, &context.metrics)).await;
                 }
-                Err(_) => {
-                    self.rest(pause.next()).await;
-                    continue;
-                }
-            };
-            pause = Pause::default();
-            drop(permits);
-            self.idle(idle).await;
-        }
-        while let Some(ended) = self.lanes.join_next().await {
-            report(ended);
+            }
         }
     }
 
     /// All permits that are free, at least one; `None` once stopped.
     async fn free_permits(&mut self) -> Option<Vec<OwnedSemaphorePermit>> {
         let first = loop {
+            self.context.health.tick(LOOP);
             tokio::select! {
                 biased;
-                () = self.context.stop.cancelled() => return None,
+                () = self.stop.cancelled() => return None,
                 Some(ended) = self.lanes.join_next() => report(ended),
                 permit = Arc::clone(&self.permits).acquire_owned() => break permit.ok()?,
+                // Only to tick: lanes that go on and on may keep their permits for long.
+                () = tokio::time::sleep(IDLE) => {}
             }
         };
         let more = std::iter::from_fn(|| Arc::clone(&self.permits).try_acquire_owned().ok());
@@ -123,61 +109,34 @@ impl Pool {
 
     fn start(&mut self, claimed: Vec<ClaimedReply>, permits: Vec<OwnedSemaphorePermit>) {
         for (reply, permit) in claimed.into_iter().zip(permits) {
-            let hold = self.context.held.hold(&reply.lease);
-            let work = lane::work(Arc::clone(&self.context), reply, hold);
+            let (context, stop) = (Arc::clone(&self.context), self.stop.clone());
+            let held = context.held.hold(reply.lease.clone());
             self.lanes.spawn(async move {
-                work.await;
-                drop(permit);
+                let _until_done = (held, permit);
+                lane::work(&context, reply, &stop).await;
             });
         }
     }
 
-    /// Waits for work, at most `limit`. A lane that ended may have been parked: its wake time is known only to a new claim.
+    /// Waits for work, at most `limit`. A lane that ended may have been parked: only a new claim tells when it wakes.
     async fn idle(&mut self, limit: Duration) {
-        let wakeups = self.context.store.wakeups();
+        let context = Arc::clone(&self.context);
         tokio::select! {
-            () = self.context.stop.cancelled() => {}
+            () = self.stop.cancelled() => {}
             Some(ended) = self.lanes.join_next() => report(ended),
-            () = wakeups.wait(Side::Out, limit) => {}
+            () = context.store.wakeups().wait(Side::Out, limit) => {}
         }
     }
 
-    async fn rest(&mut self, pause: Duration) {
-        tokio::select! {
-            () = self.context.stop.cancelled() => {}
-            () = tokio::time::sleep(pause) => {}
+    async fn finish(&mut self) {
+        while let Some(ended) = self.lanes.join_next().await {
+            report(ended);
         }
     }
 }
 
 fn report(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a lane's task ended badly; its lease runs out by itself");
-    }
-}
-
-/// Prolongs all held leases at a third of their length, in one call.
-async fn renew(context: &Context) -> Infallible {
-    let lease = context.settings.lease;
-    let mut wait = lease / 3;
-    let mut pause = Pause::default();
-    loop {
-        tokio::time::sleep(wait).await;
-        wait = lease / 3;
-        let leases = context.held.all();
-        if leases.is_empty() {
-            continue;
-        }
-        let result = context.store.renew(Side::Out, leases.clone(), lease).await;
-        context.outage.note("renew", &result, &context.metrics);
-        match result {
-            Ok(kept) => {
-                pause = Pause::default();
-                for (lease, _) in leases.iter().zip(kept).filter(|(_, kept)| !kept) {
-                    context.held.forget(lease);
-                }
-            }
-            Err(_) => wait = pause.next().min(wait),
-        }
+        error!(%error, "a lane's task ended badly; its lease runs out by itself");
     }
 }

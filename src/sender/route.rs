@@ -26,22 +26,23 @@ pub struct Route {
     pub weight: u32,
     /// What people call the chat.
     pub name: Option<String>,
-    /// What one message may hold, in bytes.
-    pub limits: Limits,
 }
 
 impl Route {
     fn of(chat: &Chat) -> Option<Self> {
         let webhook = chat.webhook.as_ref()?;
-        let channel = GroupRobot::new(webhook.url.clone());
         Some(Self {
             digest: webhook.digest.clone(),
-            limits: channel.limits(),
-            channel: Arc::new(channel),
+            channel: Arc::new(GroupRobot::new(webhook.url.clone())),
             pace: chat.pace,
             weight: chat.weight,
             name: chat.name.clone(),
         })
+    }
+
+    /// What one message may hold, in bytes.
+    pub fn limits(&self) -> &Limits {
+        self.channel.limits()
     }
 }
 
@@ -85,7 +86,7 @@ impl ChatRef {
 /// The routes of all chats of all apps.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
-    by_app: HashMap<String, HashMap<String, Arc<Route>>>,
+    by_app: HashMap<String, HashMap<String, Route>>,
     /// Whose each route is: one chat each, unless the configuration is at fault.
     owners: HashMap<RouteDigest, Vec<ChatRef>>,
 }
@@ -107,11 +108,11 @@ impl Routes {
     fn insert(&mut self, app: &str, chat: &str, route: Route) {
         let owner = ChatRef { app: app.to_owned(), chat: chat.to_owned() };
         self.owners.entry(route.digest.clone()).or_default().push(owner);
-        self.by_app.entry(app.to_owned()).or_default().insert(chat.to_owned(), Arc::new(route));
+        self.by_app.entry(app.to_owned()).or_default().insert(chat.to_owned(), route);
     }
 
     /// The route of a chat now.
-    pub fn of(&self, app: &str, chat: &str) -> Option<&Arc<Route>> {
+    pub fn of(&self, app: &str, chat: &str) -> Option<&Route> {
         self.by_app.get(app)?.get(chat)
     }
 
@@ -123,7 +124,7 @@ impl Routes {
 /// By which route a reply of (`app`, `chat`) that was queued for the route `recorded` may leave now.
 ///
 /// A chat whose webhook was replaced keeps its waiting replies: the new webhook is its own, and the old one is nobody's.
-pub fn guard<'a>(recorded: &RouteDigest, app: &str, chat: &str, routes: &'a Routes) -> Result<&'a Arc<Route>, NoRoute> {
+pub fn guard<'a>(recorded: &RouteDigest, app: &str, chat: &str, routes: &'a Routes) -> Result<&'a Route, NoRoute> {
     let current = routes.of(app, chat).ok_or(NoRoute::Missing)?;
     if routes.belongs_to_another(&current.digest, app, chat) {
         return Err(NoRoute::Shared);
@@ -140,7 +141,6 @@ mod tests {
 
     use super::*;
     use crate::model::Secret;
-    use crate::wecom::message::GROUP_ROBOT;
 
     fn digest(webhook: &str) -> RouteDigest {
         RouteDigest::of("group_robot", webhook)
@@ -156,7 +156,6 @@ mod tests {
                 pace: Pace { limit: 20, window: Duration::from_secs(60) },
                 weight: 1,
                 name: None,
-                limits: GROUP_ROBOT,
             };
             routes.insert(app, chat, route);
         }

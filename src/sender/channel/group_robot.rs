@@ -31,8 +31,8 @@ impl Channel for GroupRobot {
         ChannelKind::GroupRobot
     }
 
-    fn limits(&self) -> Limits {
-        GROUP_ROBOT
+    fn limits(&self) -> &Limits {
+        &GROUP_ROBOT
     }
 
     async fn send(&self, client: &reqwest::Client, message: &Value) -> Reply {

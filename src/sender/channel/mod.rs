@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::wecom::message::Limits;
 use crate::wecom::verdict::{ChannelKind, Reply};
 pub use group_robot::GroupRobot;
-pub use wire::{ClientError, http_client};
+pub use wire::http_client;
 
 /// A way to one chat. `Debug` must not tell the address: it may hold a key.
 #[async_trait]
@@ -23,7 +23,7 @@ pub trait Channel: fmt::Debug + Send + Sync {
     fn kind(&self) -> ChannelKind;
 
     /// What one message may hold here, in bytes.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> &Limits;
 
     /// Writes `message` once. The answer tells apart what certainly was not written from what may have been; no
     /// text in it holds the address.

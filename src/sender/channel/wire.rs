@@ -26,26 +26,16 @@ const MAX_ANSWER: usize = 64 * 1024;
 /// one can't be told from one that was taken.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Why no HTTP client could be made.
-#[derive(Debug, thiserror::Error)]
-#[error("no HTTP client for sending: {0}")]
-pub struct ClientError(#[from] reqwest::Error);
-
 /// The client for all robots. It honours the usual proxy variables (`HTTPS_PROXY`, `NO_PROXY`).
 ///
 /// A machine without CA certificates still starts: `http://` works, every `https://` fails before it is written.
-pub fn http_client(sender: &settings::Sender) -> Result<Client, ClientError> {
+pub fn http_client(sender: &settings::Sender) -> reqwest::Result<Client> {
     // Fails only where a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let built = builder(sender).build();
-    let client = match built {
-        Ok(client) => client,
-        Err(error) => {
-            tracing::warn!(error = causes(&error), "no CA certificates found: https can't be sent to");
-            builder(sender).tls_certs_only([]).build()?
-        }
-    };
-    Ok(client)
+    builder(sender).build().or_else(|error| {
+        tracing::warn!(error = causes(&error), "no CA certificates found: nothing can be sent by https");
+        builder(sender).tls_certs_only([]).build()
+    })
 }
 
 fn builder(sender: &settings::Sender) -> ClientBuilder {
