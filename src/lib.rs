@@ -12,12 +12,14 @@
 //! - [`sender`]: claims replies, begins, posts through a channel, settles.
 //! - [`records`]: what outlives the queue, in SQL, filled from the journal.
 //! - [`admin`]: probes, metrics, API for operators.
+//! - [`api_error`]: the one shape of an error answer, on both listeners.
 //! - [`telemetry`]: logs and metrics.
 //! - [`app`]: everything above, put together; [`cli`]: the commands.
 //! - [`sim`]: a fake WeCom and a load generator, for `demo` and the tests.
 
 pub mod action;
 pub mod admin;
+pub mod api_error;
 pub mod app;
 pub mod cli;
 pub mod config;

@@ -1,1 +1,241 @@
-//! ingress
+//! The callback endpoint: verify, decrypt, parse, enqueue, ack. Five things and nothing else; it never calls a
+//! business service, so an answer leaves within microseconds of the store's.
+//!
+//! What always holds: `success` goes out only after the message is stored (P5); the body is capped before any crypto
+//! and read to its end, within bounds, so that a refused client sees its answer; every answer carries `X-Request-Id`;
+//! no answer holds a secret or a decrypted byte.
+
+mod authentic;
+mod body;
+mod query;
+mod refusal;
+mod window;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, Method, Request, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use tracing::{info, warn};
+
+use crate::api_error::{ApiError, with_request_id};
+use crate::config::Settings;
+use crate::config::settings::{App, AppKind, Order};
+use crate::model::{ChatKind, Lane, Message, MessageKey, digest_id, now_ms};
+use crate::store::{Arrival, Enqueued, SharedStore};
+use crate::telemetry::metrics::Metrics;
+use crate::wecom::payload::{self, Payload};
+use query::Query;
+use refusal::Refusal;
+use window::{Admission, Shared, Window};
+
+/// What became of a message at the store, shared by its copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    Stored,
+    Duplicate,
+    /// Not taken; the code for the 503.
+    Refused(&'static str),
+}
+
+impl Taken {
+    fn is_stored(self) -> bool {
+        matches!(self, Self::Stored | Self::Duplicate)
+    }
+}
+
+/// The endpoint's state.
+#[derive(Clone)]
+pub struct Ingress(Arc<Inner>);
+
+struct Inner {
+    settings: Arc<Settings>,
+    store: SharedStore,
+    metrics: Arc<Metrics>,
+    window: Arc<Window>,
+}
+
+impl Ingress {
+    /// An endpoint for the apps of `settings` that stores into `store`.
+    pub fn new(settings: Arc<Settings>, store: SharedStore, metrics: Arc<Metrics>) -> Self {
+        let window = Arc::new(Window::new(settings.dedup.window));
+        Self(Arc::new(Inner { settings, store, metrics, window }))
+    }
+
+    /// `GET|POST /callback/{app}`, with or without a slash at its end; everything else is 404.
+    pub fn router(self) -> Router {
+        Router::new()
+            .route("/callback/{app}", any(callback))
+            .route("/callback/{app}/", any(callback))
+            .fallback(nowhere)
+            .with_state(self)
+    }
+}
+
+async fn nowhere() -> Response {
+    let request_id = new_request_id();
+    ApiError::new(StatusCode::NOT_FOUND, "not_found", "nothing here; callbacks go to /callback/<app>").respond(&request_id)
+}
+
+fn new_request_id() -> String {
+    uuid::Uuid::now_v7().simple().to_string()
+}
+
+async fn callback(
+    State(Ingress(ingress)): State<Ingress>,
+    Path(app_id): Path<String>,
+    RawQuery(query): RawQuery,
+    request: Request<Body>,
+) -> Response {
+    let began = Instant::now();
+    let request_id = new_request_id();
+    let answer = ingress.answer(&app_id, query.as_deref().unwrap_or(""), request, &request_id, began).await;
+    // The app's name in a label only where there is such an app: a stranger can't grow the metrics.
+    let app = ingress.settings.apps.get(&app_id).map_or("", |app| app.id.as_str());
+    match answer {
+        Ok((response, result)) => {
+            ingress.metrics.callback(app, result, began.elapsed());
+            with_request_id(response, &request_id)
+        }
+        Err(refusal) => {
+            let (status, code) = (refusal.status(), refusal.code());
+            ingress.metrics.callback(app, code, began.elapsed());
+            warn!(%request_id, app, code, status = status.as_u16(), reason = %refusal, "callback refused");
+            ApiError::new(status, code, refusal.to_string()).respond(&request_id)
+        }
+    }
+}
+
+type Answer = Result<(Response, &'static str), Refusal>;
+
+impl Inner {
+    async fn answer(&self, app_id: &str, query: &str, request: Request<Body>, request_id: &str, began: Instant) -> Answer {
+        let deadline = began + self.settings.server.deadline;
+        let (parts, body) = request.into_parts();
+        let body = body::read(body, self.settings.server.max_body, deadline).await?;
+        let app = self.settings.apps.get(app_id).ok_or(Refusal::UnknownApp)?;
+        match (&parts.method, &app.kind) {
+            (&Method::GET, AppKind::Json(_)) => Err(Refusal::Method("POST")),
+            (&Method::GET, AppKind::App(crypto) | AppKind::GroupRobot(crypto) | AppKind::Aibot(crypto)) => {
+                let query = Query::parse(query)?;
+                let plain = authentic::url_verification(crypto, &query, self.settings.dedup.max_skew)?;
+                Ok((([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], plain).into_response(), "verified"))
+            }
+            (&Method::POST, _) => self.take(app, query, &parts.headers, &body, request_id, deadline).await,
+            _ => Err(Refusal::Method("GET and POST")),
+        }
+    }
+
+    async fn take(
+        &self,
+        app: &Arc<App>,
+        query: &str,
+        headers: &HeaderMap,
+        body: &[u8],
+        request_id: &str,
+        deadline: Instant,
+    ) -> Answer {
+        let plain = authentic::payload(app, query, headers, body, self.settings.dedup.max_skew)?;
+        let payload = payload::parse(&plain, &app.fields)?;
+        let message = message(app, payload, &plain, request_id)?;
+        let key = message.key();
+        let (taken, copy) = match self.window.admit(&key) {
+            Admission::Known => (Taken::Duplicate, true),
+            Admission::Follow(shared) => (wait(shared, deadline).await, true),
+            Admission::Lead(tell) => {
+                let shared = tell.subscribe();
+                self.store(app, message.clone(), key, tell);
+                (wait(shared, deadline).await, false)
+            }
+        };
+        let result = match taken {
+            Taken::Refused(code) => return Err(Refusal::Unavailable(code)),
+            Taken::Stored if !copy => "stored",
+            Taken::Stored | Taken::Duplicate => "duplicate",
+        };
+        info!(
+            request_id, app = %app.id, chat_id = %message.chat_id, sender_key = %message.sender_key, msg_id = %message.msg_id,
+            msg_type = %message.msg_type, result, "callback taken"
+        );
+        let text = if matches!(app.kind, AppKind::Aibot(_)) { "" } else { "success" };
+        Ok((([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response(), result))
+    }
+
+    /// Stores in a task of its own: a client that goes away, or the deadline, must not leave the copies without an answer.
+    fn store(&self, app: &App, message: Message, key: MessageKey, tell: tokio::sync::watch::Sender<Option<Taken>>) {
+        let arrival = Arrival {
+            lane: match self.settings.workers.order {
+                Order::Sender => Lane::of_sender(&message.app, &message.chat_id, &message.sender_key),
+                Order::Chat => Lane::of_chat(&message.app, &message.chat_id),
+            },
+            max_age: app.max_reply_age,
+            mark_ttl: app.mark_ttl(&message),
+            message,
+            depth_limit: self.settings.store.lane_depth,
+        };
+        let (store, metrics, window) = (self.store.clone(), self.metrics.clone(), self.window.clone());
+        tokio::spawn(async move {
+            let taken = match store.enqueue(vec![arrival]).await.map(|answers| answers.first().copied()) {
+                Ok(Some(Enqueued::Stored)) => Taken::Stored,
+                Ok(Some(Enqueued::Duplicate)) => Taken::Duplicate,
+                Ok(Some(Enqueued::LaneFull)) => Taken::Refused("lane_full"),
+                Ok(None) => Taken::Refused("store_unavailable"),
+                Err(error) => {
+                    metrics.store_error("enqueue");
+                    warn!(%error, "a message could not be stored");
+                    Taken::Refused("store_unavailable")
+                }
+            };
+            window.settle(key, &tell, taken);
+        });
+    }
+}
+
+async fn wait(mut shared: Shared, deadline: Instant) -> Taken {
+    let answer = shared.wait_for(Option::is_some);
+    match tokio::time::timeout_at(deadline.into(), answer).await {
+        Ok(Ok(taken)) => taken.unwrap_or(Taken::Refused("store_unavailable")),
+        Ok(Err(_)) => Taken::Refused("store_unavailable"),
+        Err(_) => Taken::Refused("store_timeout"),
+    }
+}
+
+/// Settles what a payload leaves open: the chat of a one-to-one message, the id of an event.
+fn message(app: &App, payload: Payload, plain: &[u8], request_id: &str) -> Result<Message, Refusal> {
+    let event = payload.msg_type.starts_with("event");
+    let missing = |field| Refusal::MissingField { field, msg_type: payload.msg_type.clone() };
+    let (sender_key, sender_kind) = match payload.sender {
+        Some(sender) => sender,
+        None if event => (String::new(), crate::model::SenderKind::Unknown),
+        None => return Err(missing("sender")),
+    };
+    let chat_id = match payload.chat_id {
+        Some(chat) => chat,
+        None if payload.chat_kind == ChatKind::Single || event => sender_key.clone(),
+        None => return Err(missing("chat id")),
+    };
+    let msg_id = match payload.msg_id {
+        Some(id) => id,
+        None if event => digest_id(&payload::digest(plain)),
+        None => return Err(missing("message id")),
+    };
+    Ok(Message {
+        request_id: request_id.to_owned(),
+        app: app.id.clone(),
+        chat_id,
+        chat_kind: payload.chat_kind,
+        msg_id,
+        sender_key,
+        sender_kind,
+        sender_name: payload.sender_name,
+        msg_type: payload.msg_type,
+        text: payload.text,
+        sent_at: payload.sent_at,
+        received_at: now_ms(),
+        response_url: payload.response_url,
+    })
+}

@@ -1,0 +1,38 @@
+//! The one shape of an error answer, on both listeners: `{"error":{"code","message","request_id"}}`, with
+//! `X-Request-Id`. The code is for programs, the message for people: one sentence that names the thing and the mend.
+
+use axum::Json;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// A refused request.
+#[derive(Clone, Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+}
+
+impl ApiError {
+    /// An error with a code for programs and a message for people.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+
+    /// The answer.
+    pub fn respond(self, request_id: &str) -> Response {
+        let body = json!({"error": {"code": self.code, "message": self.message, "request_id": request_id}});
+        with_request_id((self.status, Json(body)).into_response(), request_id)
+    }
+}
+
+/// Puts `X-Request-Id` on an answer.
+pub fn with_request_id(mut response: Response, request_id: &str) -> Response {
+    if let Ok(value) = HeaderValue::from_str(request_id) {
+        response.headers_mut().insert(X_REQUEST_ID, value);
+    }
+    response
+}
