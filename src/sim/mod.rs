@@ -14,6 +14,8 @@ pub mod ledger;
 pub mod load;
 pub mod scenario;
 pub mod service;
+#[cfg(test)]
+mod tests;
 pub mod violation;
 pub mod wecom;
 mod wire;
