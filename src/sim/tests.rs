@@ -1,13 +1,22 @@
 //! The fake under test: what it sees must be what happened, or the tests that lean on it prove nothing.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::Query;
+use axum::http::StatusCode;
+use axum::routing::post;
 use serde_json::{Value, json};
 
+use super::load::{Copies, Planned};
 use super::scenario::{json_app, robot_app, robot_key};
 use super::*;
 use crate::config::settings::AppKind;
-use crate::model::MessageKey;
+use crate::model::{MessageKey, Secret};
+use crate::wecom::crypto::{CallbackCrypto, ReceiveId};
 
 async fn fake(options: Options) -> (FakeWeCom, reqwest::Client) {
     let fake = FakeWeCom::start(options).await.unwrap();
@@ -182,4 +191,50 @@ async fn scenarios_are_configurations_that_a_gateway_takes() {
     assert!(matches!(settings.apps["support"].kind, AppKind::GroupRobot(_)));
     let webhook = settings.apps["hook"].chats["c2"].webhook.as_ref().unwrap();
     assert_eq!(webhook.url.expose(), fake.webhook(&robot_key("hook", "c2"), "c2"));
+}
+
+/// A callback endpoint that refuses every tenth post and keeps what it took.
+async fn receiver(crypto: CallbackCrypto) -> (String, Arc<Mutex<Vec<String>>>) {
+    let taken = Arc::new(Mutex::new(Vec::new()));
+    let (posts, kept) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&taken));
+    let take = move |Query(query): Query<HashMap<String, String>>, body: String| {
+        let cipher = crate::wecom::envelope::ciphertext(body.as_bytes()).unwrap();
+        assert!(crypto.verify(&query["msg_signature"], &query["timestamp"], &query["nonce"], &cipher));
+        let refused = posts.fetch_add(1, Ordering::Relaxed) % 10 == 0;
+        if !refused {
+            kept.lock().unwrap().push(String::from_utf8(crypto.decrypt(&cipher).unwrap()).unwrap());
+        }
+        async move { if refused { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK } }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/callback/app", listener.local_addr().unwrap());
+    let router = Router::new().route("/callback/app", post(take));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, taken)
+}
+
+#[tokio::test]
+async fn a_load_is_posted_whole_in_order_and_again_where_it_was_refused() {
+    let key = Secret::new("jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C");
+    let crypto = CallbackCrypto::new(Secret::new("token"), &key, ReceiveId::Exactly(String::new())).unwrap();
+    let (url, taken) = receiver(crypto.clone()).await;
+    let caller = Caller::new(url, crypto).unwrap().patient_for(Duration::from_millis(50));
+    let (load, ledger) = (Load { messages: 300, chats: 5, ..Load::default() }, Arc::default());
+    load.run(&caller, &ledger).await;
+
+    let taken = taken.lock().unwrap();
+    let times = |payload: &String| taken.iter().filter(|t| *t == payload).count();
+    for lane in load.plan() {
+        let mut last_seen = None;
+        for Planned { tag, msg_id, text, copies, .. } in &lane {
+            let payload = robot_text(&tag.chat, &tag.sender, msg_id, text);
+            let seen = taken.iter().position(|t| *t == payload);
+            assert!(seen > last_seen, "first posts of a lane come in order: {tag}");
+            assert_eq!(times(&payload), if *copies == Copies::None { 1 } else { 2 }, "{tag} {copies:?}");
+            last_seen = seen;
+        }
+    }
+    let progress = ledger.progress();
+    assert_eq!((progress.posted, progress.acked), (300, 300));
+    assert_eq!(progress.copies as usize, taken.len() - 300 + taken.len().div_ceil(9), "copies and retries");
 }
