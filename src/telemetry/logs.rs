@@ -1,0 +1,78 @@
+//! Log lines: text for people on a terminal, JSON for machines elsewhere, always on stderr, so that what a command
+//! prints stays clean.
+//!
+//! A JSON line is one flat object: `timestamp`, `level`, `target`, `message` and the event's own fields.
+
+use std::io::{IsTerminal, stderr};
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::settings::{Log, LogFormat};
+
+/// Why logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The filter cannot be read.
+    #[error("[log] level: {0:?} is no log filter; write a level (error, warn, info, debug, trace) or module=level pairs")]
+    Filter(String),
+}
+
+/// Reads a filter: a level, or `tracing`'s `module=level` pairs separated by commas.
+///
+/// # Errors
+/// [`LogError::Filter`]; also for a single word that is no level, which `tracing` would take as a module's name.
+pub fn filter(level: &str) -> Result<EnvFilter, LogError> {
+    let fault = || LogError::Filter(level.to_owned());
+    let is_word = level.trim().chars().all(|c| c.is_ascii_alphanumeric());
+    if is_word && level.trim().parse::<LevelFilter>().is_err() {
+        return Err(fault());
+    }
+    EnvFilter::try_new(level).map_err(|_| fault())
+}
+
+/// Sends the process's events to stderr. A second call in one process changes nothing and is no error.
+///
+/// # Errors
+/// [`LogError::Filter`].
+pub fn init(log: &Log) -> Result<(), LogError> {
+    let filter = filter(&log.level)?;
+    let on_terminal = stderr().is_terminal();
+    let json = match log.format {
+        LogFormat::Auto => !on_terminal,
+        LogFormat::Json => true,
+        LogFormat::Text => false,
+    };
+    let lines = fmt().with_env_filter(filter).with_writer(stderr);
+    // `try_init` fails only where a subscriber is set already: the first one stays.
+    let _ = if json {
+        lines.json().flatten_event(true).with_span_list(false).finish().try_init()
+    } else {
+        let coloured = on_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        lines.with_ansi(coloured).finish().try_init()
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_a_level_or_pairs_and_a_typo_is_found() {
+        for good in ["info", "WARN", "off", "wecom_gateway=debug", "warn,wecom_gateway::sender=trace"] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for bad in ["inof", "", "wecom_gateway=loud"] {
+            assert!(filter(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn setting_up_twice_is_no_fault() {
+        let log = Log { format: LogFormat::Json, level: "off".into() };
+        assert!(init(&log).is_ok() && init(&log).is_ok());
+    }
+}
