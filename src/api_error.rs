@@ -9,7 +9,7 @@ use serde_json::json;
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A refused request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ApiError {
     status: StatusCode,
     code: &'static str,
