@@ -65,7 +65,7 @@ pub struct Message {
     pub chat_id: String,
     /// Group or one-to-one.
     pub chat_kind: ChatKind,
-    /// Message id as it stands, or `event:<hex digest>` for a callback without one.
+    /// Message id as it stands, or `digest:<hex>` for a callback without one.
     pub msg_id: String,
     /// External contact's id where there is one, else the member's; empty for an event without one.
     pub sender_key: String,
@@ -93,10 +93,21 @@ impl Message {
     pub fn key(&self) -> MessageKey {
         MessageKey::new(&self.app, &self.chat_id, &self.sender_key, &self.msg_id)
     }
+    /// Whether its id is a digest and its payload told no time: the digest of another such event may be the same.
+    pub fn is_timeless(&self) -> bool {
+        self.sent_at.is_none() && self.msg_id.starts_with(DIGEST_ID)
+    }
     /// Whether it is an event rather than something a member wrote.
     pub fn is_event(&self) -> bool {
         self.msg_type.starts_with("event")
     }
+}
+
+const DIGEST_ID: &str = "digest:";
+
+/// The id of a callback that carries none, from the hex digest of its decrypted payload.
+pub fn digest_id(digest: &str) -> String {
+    format!("{DIGEST_ID}{digest}")
 }
 
 /// Percent-encodes what would break a key name: `%`, `:`, `{`, `}` (contract, section 6) and controls.

@@ -1,1 +1,99 @@
-//! cli
+//! The commands. Exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration. An error is one sentence
+//! on stderr that names the thing and the mend.
+
+mod demo;
+mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::app::AppError;
+use crate::config::{self, Settings};
+use crate::store::StoreError;
+
+/// Gateway between WeCom and a team's own services.
+#[derive(Debug, Parser)]
+#[command(name = "wecom-gateway", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the gateway until SIGTERM or SIGINT.
+    Serve(ConfigFile),
+    /// Load and validate everything that `serve` would; prints each fault with file, key and mend.
+    Check(ConfigFile),
+    /// Everything in one process against a fake WeCom: a load with its result as a table.
+    Demo(demo::Options),
+}
+
+#[derive(Debug, clap::Args)]
+struct ConfigFile {
+    /// The process's configuration; its apps are in `apps/` beside it.
+    #[arg(long, default_value = "config/gateway.toml")]
+    config: PathBuf,
+}
+
+const FAILED: u8 = 1;
+const MISCONFIGURED: u8 = 2;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    // clap ends wrong usage with 2 by itself.
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Serve(file) => load(&file).and_then(serve::run),
+        Command::Check(file) => load(&file).map(|settings| check(&settings)),
+        Command::Demo(options) => demo::run(options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.text.is_empty() {
+                eprintln!("{}", failure.text.trim_end());
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Why a command ended badly.
+#[derive(Debug)]
+struct Failure {
+    code: u8,
+    text: String,
+}
+
+impl Failure {
+    fn running(text: impl ToString) -> Self {
+        Self { code: FAILED, text: text.to_string() }
+    }
+}
+
+impl From<AppError> for Failure {
+    fn from(error: AppError) -> Self {
+        // What the configuration says can't be had: wrong configuration, not bad luck.
+        let code = match &error {
+            AppError::Store(StoreError::Refused(_)) | AppError::Rules(_) => MISCONFIGURED,
+            AppError::Store(_) | AppError::Records(_) | AppError::Listen { .. } | AppError::Http(_) => FAILED,
+        };
+        Self { code, text: error.to_string() }
+    }
+}
+
+fn load(file: &ConfigFile) -> Result<Settings, Failure> {
+    config::load(&file.config).map_err(|faults| Failure { code: MISCONFIGURED, text: faults.to_string() })
+}
+
+fn check(settings: &Settings) {
+    let chats: usize = settings.apps.values().map(|app| app.chats.len()).sum();
+    println!("The configuration is sound: {} apps, {chats} chats with a route.", settings.apps.len());
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::running)
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::model::Secret;
+use crate::model::{Message, Secret};
 use crate::store::Pace;
 use crate::wecom::crypto::CallbackCrypto;
 
@@ -207,6 +207,16 @@ pub struct App {
     pub fields: crate::wecom::payload::Fields,
     /// Triggers and what they do.
     pub rules: Rules,
+}
+
+/// How long an event without an id and without a time of its own is known by its digest (contract, section 3).
+const TIMELESS_EVENT_TTL: Duration = Duration::from_secs(60);
+
+impl App {
+    /// How long `message` is remembered.
+    pub fn mark_ttl(&self, message: &Message) -> Duration {
+        if message.is_timeless() { TIMELESS_EVENT_TTL } else { self.dedup_ttl }
+    }
 }
 
 /// What posts an app's callbacks.

@@ -12,7 +12,7 @@ mod refusal;
 mod window;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
@@ -25,16 +25,13 @@ use tracing::{info, warn};
 use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::{App, AppKind, Order};
-use crate::model::{ChatKind, Lane, Message, MessageKey, now_ms};
+use crate::model::{ChatKind, Lane, Message, MessageKey, digest_id, now_ms};
 use crate::store::{Arrival, Enqueued, SharedStore};
 use crate::telemetry::metrics::Metrics;
 use crate::wecom::payload::{self, Payload};
 use query::Query;
 use refusal::Refusal;
 use window::{Admission, Shared, Window};
-
-/// How long an event without an id and without a time of its own is known by its digest (contract, section 3).
-const TIMELESS_EVENT_TTL: Duration = Duration::from_secs(60);
 
 /// What became of a message at the store, shared by its copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,15 +167,14 @@ impl Inner {
 
     /// Stores in a task of its own: a client that goes away, or the deadline, must not leave the copies without an answer.
     fn store(&self, app: &App, message: Message, key: MessageKey, tell: tokio::sync::watch::Sender<Option<Taken>>) {
-        let timeless = message.is_event() && message.sent_at.is_none() && message.msg_id.starts_with(EVENT_ID);
         let arrival = Arrival {
             lane: match self.settings.workers.order {
                 Order::Sender => Lane::of_sender(&message.app, &message.chat_id, &message.sender_key),
                 Order::Chat => Lane::of_chat(&message.app, &message.chat_id),
             },
-            message,
             max_age: app.max_reply_age,
-            mark_ttl: if timeless { TIMELESS_EVENT_TTL } else { app.dedup_ttl },
+            mark_ttl: app.mark_ttl(&message),
+            message,
             depth_limit: self.settings.store.lane_depth,
         };
         let (store, metrics, window) = (self.store.clone(), self.metrics.clone(), self.window.clone());
@@ -208,8 +204,6 @@ async fn wait(mut shared: Shared, deadline: Instant) -> Taken {
     }
 }
 
-const EVENT_ID: &str = "event:";
-
 /// Settles what a payload leaves open: the chat of a one-to-one message, the id of an event.
 fn message(app: &App, payload: Payload, plain: &[u8], request_id: &str) -> Result<Message, Refusal> {
     let event = payload.msg_type.starts_with("event");
@@ -226,7 +220,7 @@ fn message(app: &App, payload: Payload, plain: &[u8], request_id: &str) -> Resul
     };
     let msg_id = match payload.msg_id {
         Some(id) => id,
-        None if event => format!("{EVENT_ID}{}", payload::digest(plain)),
+        None if event => digest_id(&payload::digest(plain)),
         None => return Err(missing("message id")),
     };
     Ok(Message {

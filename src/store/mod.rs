@@ -13,7 +13,9 @@
 //! The store knows nothing of HTTP, rules or verdicts: those decide, it keeps.
 
 pub mod embedded;
+mod held;
 pub mod journal;
+mod outage;
 pub mod redis;
 mod wakeups;
 
@@ -24,6 +26,8 @@ use async_trait::async_trait;
 
 use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
 pub use journal::{Entry, JournalBatch, Line, Stage};
+pub use held::{Held, HeldLeases};
+pub use outage::Outage;
 pub use wakeups::Wakeups;
 
 /// Why a store call failed. In every case it may have been applied: repeat it as it is or not at all.
@@ -427,8 +431,8 @@ pub trait Store: Send + Sync + 'static {
     /// Prolongs leases; `false` says lost.
     async fn renew(&self, side: Side, leases: Vec<Lease>, lease: Duration) -> Result<Vec<bool>>;
 
-    /// Gives leases back unworked, their heads untouched; others may claim at once. Lost ones are passed over.
-    async fn release(&self, side: Side, leases: Vec<Lease>) -> Result<()>;
+    /// Gives leases back unworked, their heads untouched; others may claim after `pause`. Lost ones are passed over.
+    async fn release(&self, side: Side, leases: Vec<Lease>, pause: Duration) -> Result<()>;
 
     /// What the message that waits under `request_id` in this chat is, if one does.
     async fn waiting(&self, lane: &Lane, request_id: &str) -> Result<Option<Waiting>>;

@@ -1,1 +1,218 @@
-//! worker
+//! The workers: claim messages, handle them, commit what was decided.
+//!
+//! What always holds: a permit is taken before a claim, and no more lanes are claimed than there are permits; one app
+//! holds at most half of them (P6); a message's effects exist only once its commit says `Done`; a worker that lost its
+//! lease changes nothing. The loop outlives every store outage.
+
+mod handle;
+pub mod reply;
+mod session;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand::RngExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, error, info};
+
+use crate::action::Actions;
+use crate::config::{Settings, settings};
+use crate::model::{Lane, now_ms};
+use crate::rules::{RuleError, RuleSet};
+use crate::sender::route::Routes;
+use crate::store::{Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, SharedStore, Side};
+use crate::telemetry::{Health, Metrics};
+
+/// The loop's name in `/livez`.
+const LOOP: &str = "workers";
+/// How long a worker that found nothing waits before it looks by itself.
+const IDLE: Duration = Duration::from_secs(1);
+/// Lanes claimed in one step at most.
+const CLAIM: usize = 64;
+/// How long a lane whose app has no permit left is set aside.
+const APP_BUSY: Duration = Duration::from_millis(500);
+
+/// The claim loop and what its tasks share.
+pub struct Workers(Arc<Context>);
+
+struct Context {
+    store: SharedStore,
+    settings: Arc<Settings>,
+    apps: BTreeMap<String, AppRuntime>,
+    routes: Arc<Routes>,
+    actions: Actions,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    held: Arc<HeldLeases>,
+}
+
+/// One app, ready to handle messages.
+struct AppRuntime {
+    settings: Arc<settings::App>,
+    rules: RuleSet,
+    permits: Arc<Semaphore>,
+}
+
+/// What one task holds while it works.
+struct Job {
+    claimed: ClaimedMessage,
+    _held: Held,
+    _permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),
+}
+
+impl Workers {
+    /// Compiles the rules of every app.
+    pub fn new(
+        store: SharedStore,
+        settings: Arc<Settings>,
+        routes: Arc<Routes>,
+        actions: Actions,
+        metrics: Arc<Metrics>,
+        health: Arc<Health>,
+    ) -> Result<Self, RuleError> {
+        let share = settings.workers.concurrency.div_ceil(2);
+        let mut apps = BTreeMap::new();
+        for (id, app) in &settings.apps {
+            let runtime = AppRuntime {
+                settings: app.clone(),
+                rules: RuleSet::compile(app)?,
+                permits: Arc::new(Semaphore::new(share)),
+            };
+            apps.insert(id.clone(), runtime);
+        }
+        let held = HeldLeases::new(store.clone(), Side::In, settings.workers.lease);
+        Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, metrics, health, held })))
+    }
+
+    /// Works until `stop`, then finishes what is under way.
+    pub async fn run(&self, stop: CancellationToken) {
+        let context = &self.0;
+        let tasks = TaskTracker::new();
+        let renewals = CancellationToken::new();
+        let renewing = tokio::spawn({
+            let (held, renewals) = (context.held.clone(), renewals.clone());
+            async move { held.renew_until(&renewals).await }
+        });
+        stop.run_until_cancelled(claim_loop(context, &tasks)).await;
+        context.health.done(LOOP);
+        tasks.close();
+        tasks.wait().await;
+        renewals.cancel();
+        let _ = renewing.await;
+    }
+}
+
+async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker) {
+    let permits = Arc::new(Semaphore::new(context.settings.workers.concurrency));
+    let mut outage = Outage::new("claim_messages");
+    loop {
+        context.health.tick(LOOP);
+        let Ok(Ok(first)) = tokio::time::timeout(IDLE, permits.clone().acquire_owned()).await else { continue };
+        let mut taken = vec![first];
+        taken.extend(std::iter::from_fn(|| permits.clone().try_acquire_owned().ok()).take(CLAIM - 1));
+        match context.store.claim_messages(taken.len(), context.settings.workers.lease).await {
+            Ok(Claimed { items, next_wake }) => {
+                outage.over();
+                let found = !items.is_empty();
+                start(context, tasks, items, taken).await;
+                if !found {
+                    context.store.wakeups().wait(Side::In, next_wake.unwrap_or(IDLE).min(IDLE)).await;
+                }
+            }
+            Err(error) => {
+                drop(taken);
+                outage.wait(&error, &context.metrics).await;
+            }
+        }
+    }
+}
+
+/// Starts a task for each claimed message whose app has a permit left; the other lanes go back for a while.
+async fn start(
+    context: &Arc<Context>,
+    tasks: &TaskTracker,
+    items: Vec<ClaimedMessage>,
+    mut permits: Vec<OwnedSemaphorePermit>,
+) {
+    let mut busy = Vec::new();
+    for claimed in items {
+        let app = context.apps.get(&claimed.message.app);
+        let (Some(permit), app_permit) = (permits.pop(), app.map(|app| app.permits.clone().try_acquire_owned())) else {
+            break;
+        };
+        match app_permit {
+            Some(Ok(app_permit)) => {
+                let held = context.held.hold(claimed.lease.clone());
+                let job = Job { claimed, _held: held, _permits: (permit, app_permit) };
+                tasks.spawn(work(context.clone(), job));
+            }
+            Some(Err(_)) => busy.push(claimed.lease),
+            None => {
+                // Kept, not thrown away: the app's file may come back.
+                error!(app = %claimed.message.app, "a message waits for an app that is not configured");
+                busy.push(claimed.lease);
+            }
+        }
+    }
+    if !busy.is_empty() {
+        set_aside(context, busy).await;
+    }
+}
+
+async fn set_aside(context: &Context, busy: Vec<Lease>) {
+    let pause = APP_BUSY.mul_f64(rand::rng().random_range(1.0..2.0));
+    if let Err(error) = context.store.release(Side::In, busy, pause).await {
+        // Their leases end by themselves.
+        debug!(%error, "lanes could not be given back");
+    }
+}
+
+async fn work(context: Arc<Context>, job: Job) {
+    let message = &job.claimed.message;
+    let Some(app) = context.apps.get(&message.app) else { return };
+    let waited = u64::try_from(now_ms().saturating_sub(message.received_at)).unwrap_or(0);
+    context.metrics.started(Duration::from_millis(waited));
+    if message.msg_type == "event:add_to_chat" {
+        let lane = Lane::of_chat(&message.app, &message.chat_id);
+        if let Err(error) = context.store.revive(&lane).await {
+            // The lease ends and the event is handled again.
+            error!(%error, request_id = %message.request_id, "a chat could not be revived");
+            return;
+        }
+    }
+    let began = Instant::now();
+    let (commit, outcome) = handle::handle(&context, app, &job.claimed).await;
+    match settle(&context, commit).await {
+        Some(Committed::Done | Committed::LaneFull) => {
+            context.metrics.handled(&message.app, outcome);
+            info!(
+                request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+                sender_key = %message.sender_key, msg_id = %message.msg_id, outcome = outcome.as_str(),
+                waited_ms = waited, elapsed_ms = began.elapsed().as_millis() as u64, "message handled"
+            );
+        }
+        Some(Committed::Lost) => debug!(request_id = %message.request_id, "the lease was lost; another worker handles it"),
+        None => error!(request_id = %message.request_id, "not committed; it will be handled again"),
+    }
+}
+
+/// Commits, through store outages, while the lease may still be ours. A commit that was applied although its answer
+/// was lost comes back as `Lost`, which is right.
+async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
+    let give_up = Instant::now() + context.settings.workers.lease;
+    let mut outage = Outage::new("commit");
+    loop {
+        match context.store.commit(vec![commit.clone()]).await.map(|answers| answers.first().copied()) {
+            Ok(Some(Committed::LaneFull)) if !commit.replies.is_empty() => {
+                error!(request_id = %commit.request_id, "replies dropped: too many wait for this chat (store.lane_depth)");
+                commit = handle::without_room(commit);
+            }
+            Ok(answer) => return answer,
+            Err(error) if Instant::now() < give_up => outage.wait(&error, &context.metrics).await,
+            Err(_) => return None,
+        }
+    }
+}

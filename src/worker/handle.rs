@@ -1,0 +1,189 @@
+//! Handles one claimed message: rules, action, replies. It changes nothing outside itself; what it decides becomes
+//! true in the commit step alone.
+
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use serde_json::{Value, json};
+use tracing::{error, warn};
+
+use super::reply::Origin;
+use super::{AppRuntime, Context, session};
+use crate::action::{self, Answer};
+use crate::config::settings::Action;
+use crate::model::{Outcome, now_ms};
+use crate::rules::{Decision, Run};
+use crate::store::{ClaimedMessage, Commit, LateTicket, Line, Stage, Turn};
+use crate::wecom::message;
+
+/// What handling decided, before it is a commit.
+struct Decided {
+    rule: Option<String>,
+    trigger: Option<&'static str>,
+    outcome: Outcome,
+    reason: Option<String>,
+    messages: Vec<Value>,
+    /// What an action that sees the session said of it.
+    exchange: Option<Exchange>,
+}
+
+#[derive(Default)]
+struct Exchange {
+    vars: Option<serde_json::Map<String, Value>>,
+}
+
+impl Decided {
+    fn ends(outcome: Outcome, rule: Option<String>, reason: Option<String>) -> Self {
+        Self { rule, trigger: None, outcome, reason, messages: Vec::new(), exchange: None }
+    }
+
+    /// The backend failed: the member gets one short apology, the reason goes to the log and the trail.
+    fn failed(self, request_id: &str, reason: String) -> Self {
+        error!(request_id, rule = self.rule, %reason, "an action failed");
+        let messages = vec![action::apology(request_id)];
+        Self { outcome: Outcome::Queued, reason: Some(reason), messages, exchange: None, ..self }
+    }
+}
+
+/// Handles `claimed` and answers what has to be committed.
+pub(super) async fn handle(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -> (Commit, Outcome) {
+    let began = Instant::now();
+    let message = &claimed.message;
+    // A panic in a rule or an action is that message's failure and nobody else's.
+    let decided = match AssertUnwindSafe(decide(context, app, claimed)).catch_unwind().await {
+        Ok(decided) => decided,
+        Err(_) => Decided::ends(Outcome::Queued, None, None).failed(&message.request_id, "panic".into()),
+    };
+    commit(context, app, claimed, decided, began)
+}
+
+async fn decide(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -> Decided {
+    let message = &claimed.message;
+    match app.rules.decide(message) {
+        Decision::Ignore { reason } => Decided::ends(Outcome::Ignored, None, Some(reason)),
+        Decision::Block { rule } => {
+            warn!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+                sender_key = %message.sender_key, msg_id = %message.msg_id, "a sensitive word; not answered");
+            Decided::ends(Outcome::Blocked, Some(rule), None)
+        }
+        Decision::Say { rule, text } => Decided {
+            messages: vec![message::text(&text)],
+            ..Decided::ends(Outcome::Queued, Some(rule), None)
+        },
+        Decision::Run(run) => act(context, app, claimed, &run).await,
+    }
+}
+
+async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run: &Run) -> Decided {
+    let message = &claimed.message;
+    let request = action::Request {
+        message,
+        chat_name: app.settings.chats.get(&message.chat_id).and_then(|chat| chat.name.as_deref()),
+        run,
+        session: &claimed.session,
+        rules: &app.rules,
+    };
+    let began = Instant::now();
+    let answer = context.actions.run(request).await;
+    context.metrics.action(began.elapsed());
+    let decided = Decided {
+        trigger: Some(run.trigger.as_str()),
+        exchange: matches!(*run.action, Action::Http(_)).then(Exchange::default),
+        ..Decided::ends(Outcome::Silent, Some(run.rule.clone()), None)
+    };
+    match answer {
+        Ok(Answer::Silent) => decided,
+        Ok(Answer::Later) => Decided { outcome: Outcome::Waiting, ..decided },
+        Ok(Answer::Say { messages, vars, .. }) => Decided {
+            outcome: if messages.is_empty() { Outcome::Silent } else { Outcome::Queued },
+            messages,
+            exchange: decided.exchange.map(|_| Exchange { vars }),
+            ..decided
+        },
+        Err(error) => decided.failed(&message.request_id, error.to_string()),
+    }
+}
+
+fn commit(
+    context: &Context,
+    app: &AppRuntime,
+    claimed: &ClaimedMessage,
+    decided: Decided,
+    began: Instant,
+) -> (Commit, Outcome) {
+    let message = &claimed.message;
+    let route = context.routes.of(&message.app, &message.chat_id);
+    let origin = Origin {
+        key: message.key(),
+        request_id: message.request_id.clone(),
+        received_at: message.received_at,
+        expires_at: message.received_at.saturating_add(millis(app.settings.max_reply_age)),
+    };
+    let (decided, replies) = match origin.replies(route, &decided.messages, "") {
+        Ok(replies) => (decided, replies),
+        Err(error) => {
+            let decided = decided.failed(&message.request_id, format!("the answer can't be sent: {error}"));
+            // The apology is short and plain: it fits every channel.
+            let apology = origin.replies(route, &decided.messages, "").unwrap_or_default();
+            (decided, apology)
+        }
+    };
+    if !replies.lines.is_empty() {
+        error!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id, msg_id = %message.msg_id,
+            "the reply was dropped: the chat has no route; give it a [[chats]] entry with a webhook");
+    }
+    let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
+    let session = decided.exchange.map(|exchange| {
+        let (session, fits) =
+            session::after(claimed.session.clone(), &message.text, &decided.messages, exchange.vars);
+        if !fits {
+            warn!(request_id = %message.request_id, "the action's vars are too large; they stay as they were");
+        }
+        (session, session::KEPT)
+    });
+    let handled = json!({
+        "rule": decided.rule, "trigger": decided.trigger, "outcome": decided.outcome.as_str(), "reason": decided.reason,
+        "replies": replies.summary, "elapsed_ms": millis(began.elapsed()), "redelivered": claimed.redelivered,
+    });
+    let mut lines = vec![origin.line(Stage::Handled, handled)];
+    lines.extend(replies.lines);
+    let ticket = LateTicket {
+        ttl: Duration::from_millis(origin.expires_at.saturating_sub(now_ms()).try_into().unwrap_or(0)),
+        received_at: origin.received_at,
+        expires_at: origin.expires_at,
+    };
+    let commit = Commit {
+        lease: claimed.lease.clone(),
+        key: origin.key,
+        request_id: origin.request_id,
+        mark_ttl: app.settings.mark_ttl(message),
+        session,
+        replies: replies.deliveries,
+        turn: Turn {
+            weight: route.map_or(1, |route| route.weight),
+            head_start: context.settings.sender.head_start,
+        },
+        depth_limit: context.settings.store.lane_depth,
+        await_late: (outcome == Outcome::Waiting).then_some(ticket),
+        lines,
+    };
+    (commit, outcome)
+}
+
+/// The commit that takes the place of one whose replies found no room in the chat's out-lane.
+pub(super) fn without_room(mut commit: Commit) -> Commit {
+    let origin = Origin {
+        key: commit.key.clone(),
+        request_id: commit.request_id.clone(),
+        received_at: 0,
+        expires_at: 0,
+    };
+    let dropped: Vec<Line> = commit.replies.drain(..).map(|d| origin.dropped(&d.id, "lane_full")).collect();
+    commit.lines.extend(dropped);
+    commit
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
