@@ -18,7 +18,7 @@ use crate::rules::{CommandCall, Trigger};
 use crate::wecom;
 
 /// Most bytes that an answer may have.
-const MAX_ANSWER: usize = 1024 * 1024;
+pub(super) const MAX_ANSWER: usize = 1024 * 1024;
 
 /// Asks the service.
 pub(super) async fn ask(

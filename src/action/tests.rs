@@ -212,14 +212,13 @@ async fn other_statuses_fail_and_no_redirect_is_followed() {
 }
 
 #[tokio::test]
-async fn an_endless_answer_is_cut_off() {
-    let (url, _seen) = service(|| {
-        let chunk = bytes::Bytes::from(vec![b' '; 64 * 1024]);
-        let endless = futures_util::stream::repeat_with(move || Ok::<_, std::io::Error>(chunk.clone()));
-        Body::from_stream(endless).into_response()
-    })
-    .await;
-    assert!(matches!(ask(http(&url)).await, Err(ActionError::BadAnswer(_))));
+async fn an_answer_is_read_up_to_its_limit_and_no_further() {
+    for (len, fits) in [(http::MAX_ANSWER, true), (http::MAX_ANSWER + 1, false)] {
+        let (url, _seen) = service(move || format!("{:len$}", "{}").into_response()).await;
+        let got = ask(http(&url)).await;
+        assert_eq!(matches!(got, Ok(Answer::Silent)), fits, "{len}: {got:?}");
+        assert_eq!(matches!(got, Err(ActionError::BadAnswer(_))), !fits, "{len}: {got:?}");
+    }
 }
 
 #[tokio::test]
