@@ -133,12 +133,12 @@ fn say(text: &str) -> Answer {
     Answer::Say { messages: vec![wecom::message::text(text)], vars: None, user_id: None }
 }
 
+/// A binding's captures are its arguments.
 fn fill_in(template: &Template, request: &Request<'_>) -> Result<String, TemplateError> {
     let Request { message, chat_name, run, session, .. } = request;
     let command = run.command.as_ref();
     template.render(json!({
-        "args": command.map(|command| &command.args),
-        "captures": run.captures,
+        "args": command.map(|command| &command.args).or(run.captures.as_ref()),
         "chat": {"id": message.chat_id, "name": chat_name},
         "command": {"name": command.map(|command| &command.name)},
         "message": {"id": message.msg_id, "text": message.text},

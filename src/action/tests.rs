@@ -100,12 +100,19 @@ fn said(messages: Value) -> Answer {
 #[tokio::test]
 async fn a_reply_fills_in_plain_values_and_defuses_them() {
     let template = "{{ user.name }} 的订单 {{ args.order_id }}（{{ command.name }}，{{ chat.name }} {{ chat.id }}，{{ sender.key }}，\
-                    {{ session.vars.step }}{{ user.id }}{{ captures.phone }}）：{{ message.text }}";
+                    {{ session.vars.step }}{{ user.id }}{{ args.phone }}）：{{ message.text }}";
     let answer = act(&run(Action::Reply(Template::compile(template).expect("a template")))).await.expect("an answer");
     let Answer::Say { messages, .. } = answer else { panic!("{answer:?}") };
     let text = messages[0]["text"]["content"].as_str().expect("a text");
     assert!(text.starts_with("王五") && !text.contains("<@all>"), "{text}");
     assert!(text.ends_with("的订单 1001（query，VIP 群 wrVip，wmA，2）：@小助手 /query 1001"), "{text}");
+}
+
+#[tokio::test]
+async fn a_bindings_captures_are_its_arguments() {
+    let template = Template::compile("{{ args.phone }}").expect("a template");
+    let bound = Run { command: None, captures: Some(object(json!({"phone": "138"}))), ..run(Action::Reply(template)) };
+    assert_eq!(act(&bound).await.expect("an answer"), said(json!([wecom::message::text("138")])));
 }
 
 #[tokio::test]
@@ -214,7 +221,7 @@ async fn other_statuses_fail_and_no_redirect_is_followed() {
 #[tokio::test]
 async fn an_answer_is_read_up_to_its_limit_and_no_further() {
     for (len, fits) in [(http::MAX_ANSWER, true), (http::MAX_ANSWER + 1, false)] {
-        let (url, _seen) = service(move || format!("{:len$}", "{}").into_response()).await;
+        let (url, _seen) = service(move || ("{}".to_owned() + &" ".repeat(len - 2)).into_response()).await;
         let got = ask(http(&url)).await;
         assert_eq!(matches!(got, Ok(Answer::Silent)), fits, "{len}: {got:?}");
         assert_eq!(matches!(got, Err(ActionError::BadAnswer(_))), !fits, "{len}: {got:?}");
