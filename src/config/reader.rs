@@ -99,7 +99,7 @@ impl<'a> Table<'a> {
         self.source.ledger.note(&self.source.file, &self.path, message);
     }
 
-    /// Whether none of these keys has a fault: only then is it fair to compare them.
+    /// Whether none of these keys has a fault, nor anything beneath them: only then is it fair to compare them.
     pub(super) fn sound(&self, keys: &[&str]) -> bool {
         !keys.iter().any(|key| self.source.ledger.blames(&self.source.file, &self.path_of(key)))
     }
@@ -115,9 +115,9 @@ impl<'a> Table<'a> {
         self.values.clear();
     }
 
-    /// Notes that a key must be there, unless it is or had a fault of its own.
+    /// Notes that a key must be there, unless it is or has a fault already.
     pub(super) fn require<T>(&self, key: &str, value: Option<T>, mend: &str) -> Option<T> {
-        if value.is_none() {
+        if value.is_none() && self.sound(&[key]) {
             self.fault(key, format!("is missing: {mend}"));
         }
         value
@@ -232,7 +232,7 @@ impl<'a> Table<'a> {
         self.parsed(key, units::duration).unwrap_or(default)
     }
 
-    /// An array of strings, none of them blank.
+    /// An array of strings, none of them blank; all keep their places, faulty ones too.
     pub(super) fn strings(&mut self, key: &'static str) -> Option<Vec<String>> {
         let items = match self.take(key)? {
             Value::Array(items) => items,
@@ -241,16 +241,15 @@ impl<'a> Table<'a> {
                 return None;
             }
         };
-        let mut texts = Vec::with_capacity(items.len());
-        for (i, item) in items.into_iter().enumerate() {
+        let text_at = |(i, item)| {
             let at = format!("{key}[{i}]");
-            match self.text_of(&at, item) {
-                Some(text) if text.value.trim().is_empty() => self.fault(&at, "is empty: fill it, or remove it"),
-                Some(text) => texts.push(text.value),
-                None => {}
+            let text = self.text_of(&at, item).map(|text| text.value);
+            if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+                self.fault(&at, "is empty: fill it, or remove it");
             }
-        }
-        Some(texts)
+            text.unwrap_or_default()
+        };
+        Some(items.into_iter().enumerate().map(text_at).collect())
     }
 
     /// A section; an absent one is read as an empty one, which gives its defaults.

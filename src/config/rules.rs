@@ -92,7 +92,7 @@ fn command_name(text: &str, prefixes: &[String]) -> Result<String, Mend> {
     if text.contains(char::is_whitespace) {
         return Err("holds a blank, which ends a command's name: write one word".into());
     }
-    match prefixes.iter().find(|prefix| text.starts_with(prefix.as_str())) {
+    match prefixes.iter().find(|prefix| !prefix.is_empty() && text.starts_with(prefix.as_str())) {
         Some(prefix) => Err(format!("begins with the prefix {prefix:?}: write the name alone")),
         None => Ok(text.to_owned()),
     }

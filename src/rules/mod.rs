@@ -12,7 +12,7 @@ mod commands;
 mod fold;
 mod mention;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod texts;
 mod words;
 
