@@ -41,6 +41,8 @@ impl Outage {
         }
         let pause = FIRST.saturating_mul(1 << self.failures.min(5)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
-        tokio::time::sleep(pause.mul_f64(rand::rng().random_range(0.5..1.0))).await;
+        // Drawn before the await: the generator must not be held across it, or no spawned task could wait here.
+        let pause = pause.mul_f64(rand::rng().random_range(0.5..1.0));
+        tokio::time::sleep(pause).await;
     }
 }

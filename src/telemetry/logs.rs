@@ -16,7 +16,9 @@ use crate::config::settings::{Log, LogFormat};
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The filter cannot be read.
-    #[error("[log] level: {0:?} is no log filter; write a level (error, warn, info, debug, trace) or module=level pairs")]
+    #[error(
+        "[log] level: {0:?} is no log filter; write a level (error, warn, info, debug, trace) or module=level pairs"
+    )]
     Filter(String),
 }
 
@@ -26,8 +28,9 @@ pub enum LogError {
 /// [`LogError::Filter`]; also for a single word that is no level, which `tracing` would take as a module's name.
 pub fn filter(level: &str) -> Result<EnvFilter, LogError> {
     let fault = || LogError::Filter(level.to_owned());
-    let is_word = level.trim().chars().all(|c| c.is_ascii_alphanumeric());
-    if is_word && level.trim().parse::<LevelFilter>().is_err() {
+    let word = level.trim();
+    let is_word = word.chars().all(|c| c.is_ascii_alphanumeric());
+    if word.is_empty() || (is_word && word.parse::<LevelFilter>().is_err()) {
         return Err(fault());
     }
     EnvFilter::try_new(level).map_err(|_| fault())

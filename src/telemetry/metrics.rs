@@ -40,6 +40,7 @@ pub struct Metrics {
     messages: Family<AppResult, Counter>,
     sends: Family<ChannelVerdict, Counter>,
     store_errors: Family<Kind, Counter>,
+    journal_lines: Family<Kind, Counter>,
     ack: Histogram,
     queue_wait: Histogram,
     action: Histogram,
@@ -61,6 +62,7 @@ impl Default for Metrics {
             messages: Family::default(),
             sends: Family::default(),
             store_errors: Family::default(),
+            journal_lines: Family::default(),
             ack: seconds(),
             queue_wait: seconds(),
             action: seconds(),
@@ -77,6 +79,11 @@ impl Default for Metrics {
         r.register("messages", "Messages handled by app and outcome", new.messages.clone());
         r.register("sends", "Requests to WeCom by channel and verdict", new.sends.clone());
         r.register("store_errors", "Store calls that failed, by verb", new.store_errors.clone());
+        r.register(
+            "journal_lines",
+            "Journal lines by what became of them (recorded, unreadable)",
+            new.journal_lines.clone(),
+        );
         r.register("ack_seconds", "From a callback's arrival to its answer", new.ack.clone());
         r.register(
             "queue_wait_seconds",
@@ -121,6 +128,12 @@ impl Metrics {
     /// A store call failed.
     pub fn store_error(&self, verb: &'static str) {
         self.store_errors.get_or_create(&Kind { kind: verb }).inc();
+    }
+    /// Journal lines were written to the records, or passed over because nothing could be made of them.
+    pub fn journal(&self, recorded: usize, unreadable: usize) {
+        for (kind, count) in [("recorded", recorded), ("unreadable", unreadable)] {
+            self.journal_lines.get_or_create(&Kind { kind }).inc_by(count as u64);
+        }
     }
     /// What the store holds now.
     pub fn depth(&self, depth: Depth) {

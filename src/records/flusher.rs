@@ -1,0 +1,165 @@
+//! The flusher: carries journal lines into the records, then trims them, and forgets what is too old.
+//!
+//! A crash between the write and the trim makes it write the same lines again, which changes nothing. Several may run
+//! on one store. When the journal or SQL cannot be reached it says so once, waits, and tries again for ever.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::trail::Recorded;
+use super::{Records, RecordsError};
+use crate::model::now_ms;
+use crate::store::{SharedStore, StoreError};
+use crate::telemetry::{Health, Metrics};
+
+/// Its name among the loops.
+const NAME: &str = "flusher";
+/// Lines read at once, of each shard.
+const BATCH: usize = 2_000;
+/// Between two looks while lines come.
+const BUSY: Duration = Duration::from_millis(100);
+/// Between two looks while none come: what happened is visible within half a second.
+const IDLE: Duration = Duration::from_millis(250);
+/// The longest wait after failures.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
+/// How long it goes on after it was told to stop.
+const LAST_FLUSH: Duration = Duration::from_secs(3);
+/// Between two looks for old messages.
+const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// Messages forgotten in one transaction: few, so that flushes wait little for it.
+const PRUNE_STEP: u32 = 500;
+
+/// Why a round came to nothing.
+#[derive(Debug, thiserror::Error)]
+enum Outage {
+    #[error(transparent)]
+    Journal(#[from] StoreError),
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+}
+
+/// What a round found in the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Some,
+    /// As much as was asked for: there is more.
+    More,
+}
+
+/// Carries the journal into the records. One per gateway process.
+pub struct Flusher {
+    store: SharedStore,
+    records: Records,
+    retain: Duration,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    next_prune: Instant,
+    /// Since when rounds fail, and how long the next wait is.
+    outage: Option<(Instant, Duration)>,
+}
+
+impl Flusher {
+    /// From `store` to `records`; what was received longer than `retain` ago is forgotten.
+    pub fn new(
+        store: SharedStore,
+        records: Records,
+        retain: Duration,
+        metrics: Arc<Metrics>,
+        health: Arc<Health>,
+    ) -> Self {
+        Self { store, records, retain, metrics, health, next_prune: Instant::now(), outage: None }
+    }
+
+    /// Runs until `stop`, then writes what is still there, for a few seconds at most.
+    pub async fn run(mut self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            self.health.tick(NAME);
+            let pause = match self.round().await {
+                Ok(found) => self.recovered(found),
+                Err(outage) => self.failed(&outage),
+            };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = sleep(pause) => {}
+            }
+        }
+        match timeout(LAST_FLUSH, self.drain()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(outage)) => warn!(reason = %outage, "the journal keeps its last lines for the next start"),
+            Err(_) => warn!(reason = "no time left", "the journal keeps its last lines for the next start"),
+        }
+        self.health.done(NAME);
+    }
+
+    async fn round(&mut self) -> Result<Found, Outage> {
+        let found = self.flush().await?;
+        self.prune().await?;
+        Ok(found)
+    }
+
+    /// Reads, writes, trims: once.
+    async fn flush(&self) -> Result<Found, Outage> {
+        let batches = self.store.read_journal(BATCH).await.inspect_err(|_| self.metrics.store_error("read_journal"))?;
+        let read: usize = batches.iter().map(|batch| batch.lines.len()).sum();
+        if read == 0 {
+            return Ok(Found::Nothing);
+        }
+        let raw = batches.iter().flat_map(|batch| &batch.lines);
+        let lines: Vec<Recorded> = raw.filter_map(|line| Recorded::parse(line)).collect();
+        let (recorded, unreadable) = (lines.len(), read - lines.len());
+        if unreadable > 0 {
+            warn!(unreadable, "passed over journal lines that can't be read");
+        }
+        self.records.write(lines).await?;
+        for batch in &batches {
+            self.store.trim_journal(batch).await.inspect_err(|_| self.metrics.store_error("trim_journal"))?;
+        }
+        self.metrics.journal(recorded, unreadable);
+        Ok(if batches.iter().any(|batch| batch.count >= BATCH) { Found::More } else { Found::Some })
+    }
+
+    async fn drain(&self) -> Result<(), Outage> {
+        while self.flush().await? != Found::Nothing {}
+        Ok(())
+    }
+
+    /// One small step where it is due; the next at once while there is more to forget.
+    async fn prune(&mut self) -> Result<(), Outage> {
+        if Instant::now() < self.next_prune {
+            return Ok(());
+        }
+        let retain = i64::try_from(self.retain.as_millis()).unwrap_or(i64::MAX);
+        let forgotten = self.records.prune(now_ms().saturating_sub(retain), PRUNE_STEP).await?;
+        if forgotten < PRUNE_STEP as usize {
+            self.next_prune = Instant::now() + PRUNE_EVERY;
+        }
+        Ok(())
+    }
+
+    /// After a round that worked: how long to wait.
+    fn recovered(&mut self, found: Found) -> Duration {
+        if let Some((since, _)) = self.outage.take() {
+            info!(seconds = since.elapsed().as_secs(), "the journal flows into the records again");
+        }
+        match found {
+            Found::Nothing => IDLE,
+            Found::Some => BUSY,
+            Found::More => Duration::ZERO,
+        }
+    }
+
+    /// After a round that failed: how long to wait. Logged once an outage.
+    fn failed(&mut self, reason: &Outage) -> Duration {
+        let (since, pause) = self.outage.unwrap_or_else(|| {
+            warn!(%reason, "the journal waits for the records");
+            (Instant::now(), IDLE)
+        });
+        self.outage = Some((since, (pause * 2).min(LONGEST_BACK_OFF)));
+        pause
+    }
+}

@@ -1,0 +1,191 @@
+//! Reading the records: what operators ask for.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::page::{Cursor, Page};
+use super::trail::{DECISIVE, PASSING};
+use super::{Records, RecordsError};
+use crate::model::Outcome;
+use crate::store::Stage;
+
+/// Most stages of one kind that are shown of a message. Only stopped copies and repeated tries can be more.
+const STAGES_SHOWN: i64 = 500;
+
+/// A message and its way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MessageItem {
+    /// App id.
+    pub app: String,
+    /// Chat id.
+    pub chat: String,
+    /// Sender key.
+    pub sender: String,
+    /// Message id.
+    pub msg_id: String,
+    /// The request that owns it.
+    pub request_id: String,
+    /// How it ended, or `queued`.
+    pub outcome: String,
+    /// Why it ended so.
+    pub reason: Option<String>,
+    /// `{at, stage, request_id, …}`, oldest first; the rest is the stage's own (see [`Stage`]).
+    pub stages: Vec<Map<String, Value>>,
+}
+
+/// A delivery.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeliveryItem {
+    /// `<request_id>.<n>`
+    pub id: String,
+    /// App id.
+    pub app: String,
+    /// Chat id.
+    pub chat: String,
+    /// The message it answers.
+    pub msg_id: String,
+    /// The request it answers.
+    pub request_id: String,
+    /// The push task it belongs to; replies have none.
+    pub task_id: Option<String>,
+    /// What became of it.
+    pub state: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// What WeCom answered.
+    pub errcode: Option<i64>,
+    /// Since when, RFC 3339 with milliseconds.
+    pub at: String,
+}
+
+/// Unix ms as RFC 3339 with milliseconds; a number that is no time stays a number.
+fn rfc3339(ms: i64) -> String {
+    Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| format!("{time:.3}"))
+}
+
+impl Records {
+    /// The messages that `id` names as a msg_id, a request id (of a stopped copy too) or a delivery id; newest first.
+    ///
+    /// # Errors
+    /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
+    pub async fn messages_by_id(
+        &self,
+        id: &str,
+        from: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<MessageItem>, RecordsError> {
+        let (at, digest): (i64, Vec<u8>) = from.map_or(Ok((i64::MAX, Vec::new())), Cursor::place)?;
+        let rows = sqlx::query(
+            "SELECT digest, app, chat, sender, msg_id, request_id, outcome, reason, received_at FROM messages \
+            WHERE digest IN (SELECT digest FROM messages WHERE msg_id = ? \
+                UNION SELECT message FROM stages WHERE request_id = ? UNION SELECT message FROM deliveries WHERE id = ?) \
+            AND received_at <= ? AND (received_at < ? OR digest < ?) ORDER BY received_at DESC, digest DESC LIMIT ?",
+        );
+        let rows = rows.bind(id).bind(id).bind(id).bind(at).bind(at).bind(digest).bind(i64::from(limit) + 1);
+        let rows = rows.fetch_all(&self.readers).await?;
+        let found = rows.iter().map(found).collect::<Result<Vec<_>, _>>()?;
+        let page = Page::cut(found, limit as usize, |message| (message.received_at, message.digest.clone()));
+        let mut items = Vec::with_capacity(page.items.len());
+        for Found { digest, mut item, .. } in page.items {
+            item.stages = self.stages(&digest).await?;
+            items.push(item);
+        }
+        Ok(Page { items, next: page.next })
+    }
+
+    /// A message's stages, oldest first.
+    async fn stages(&self, message: &[u8]) -> Result<Vec<Map<String, Value>>, RecordsError> {
+        let mut known = BTreeMap::new();
+        for stage in DECISIVE.into_iter().chain(PASSING) {
+            let rows = sqlx::query(
+                "SELECT at, request_id, detail, line FROM stages WHERE message = ? AND stage = ? ORDER BY at, line LIMIT ?",
+            );
+            for row in rows.bind(message).bind(stage.as_str()).bind(STAGES_SHOWN).fetch_all(&self.readers).await? {
+                let at: i64 = row.try_get("at")?;
+                let line: Vec<u8> = row.try_get("line")?;
+                known.insert((at, stage as u8, line), shown(stage, at, &row)?);
+            }
+        }
+        Ok(known.into_values().collect())
+    }
+
+    /// Deliveries in one of `states`, newest first.
+    ///
+    /// # Errors
+    /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
+    pub async fn deliveries(
+        &self,
+        states: &[Outcome],
+        from: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<DeliveryItem>, RecordsError> {
+        let (at, id): (i64, String) = from.map_or(Ok((i64::MAX, String::new())), Cursor::place)?;
+        let mut found: Vec<(i64, DeliveryItem)> = Vec::new();
+        // One state a query: each is a short walk along the index, whatever the number of rows.
+        for state in states {
+            let rows = sqlx::query(
+                "SELECT id, app, chat, msg_id, request_id, state, reason, errcode, at FROM deliveries \
+                WHERE state = ? AND at <= ? AND (at < ? OR id < ?) ORDER BY at DESC, id DESC LIMIT ?",
+            );
+            let rows = rows.bind(state.as_str()).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
+            for row in rows.fetch_all(&self.readers).await? {
+                found.push((row.try_get("at")?, delivery(&row)?));
+            }
+        }
+        found.sort_by(|(at, a), (other, b)| (other, &b.id).cmp(&(at, &a.id)));
+        Ok(Page::cut(found, limit as usize, |(at, item)| (*at, item.id.clone())).map(|(_, item)| item))
+    }
+}
+
+struct Found {
+    digest: Vec<u8>,
+    received_at: i64,
+    item: MessageItem,
+}
+
+fn found(row: &SqliteRow) -> Result<Found, sqlx::Error> {
+    let item = MessageItem {
+        app: row.try_get("app")?,
+        chat: row.try_get("chat")?,
+        sender: row.try_get("sender")?,
+        msg_id: row.try_get("msg_id")?,
+        request_id: row.try_get("request_id")?,
+        outcome: row.try_get("outcome")?,
+        reason: row.try_get("reason")?,
+        stages: Vec::new(),
+    };
+    Ok(Found { digest: row.try_get("digest")?, received_at: row.try_get("received_at")?, item })
+}
+
+fn shown(stage: Stage, at: i64, row: &SqliteRow) -> Result<Map<String, Value>, sqlx::Error> {
+    let request_id: String = row.try_get("request_id")?;
+    let detail: Map<String, Value> = serde_json::from_str(row.try_get("detail")?).unwrap_or_default();
+    let mut shown = Map::new();
+    shown.insert("at".into(), rfc3339(at).into());
+    shown.insert("stage".into(), stage.as_str().into());
+    shown.insert("request_id".into(), request_id.into());
+    for (field, value) in detail {
+        shown.entry(field).or_insert(value);
+    }
+    Ok(shown)
+}
+
+fn delivery(row: &SqliteRow) -> Result<DeliveryItem, sqlx::Error> {
+    Ok(DeliveryItem {
+        id: row.try_get("id")?,
+        app: row.try_get("app")?,
+        chat: row.try_get("chat")?,
+        msg_id: row.try_get("msg_id")?,
+        request_id: row.try_get("request_id")?,
+        task_id: None,
+        state: row.try_get("state")?,
+        reason: row.try_get("reason")?,
+        errcode: row.try_get("errcode")?,
+        at: rfc3339(row.try_get("at")?),
+    })
+}

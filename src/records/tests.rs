@@ -1,0 +1,157 @@
+//! The records on a real database: lines in, rows and pages out.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::trail::Recorded;
+use super::{Cursor, Records, RecordsError};
+use crate::model::{MessageKey, Outcome, Secret};
+use crate::store::{Line, Stage};
+
+async fn records() -> (TempDir, Records) {
+    let folder = TempDir::new().expect("a folder");
+    let url = format!("sqlite://{}", folder.path().join("new/records.db").display());
+    (folder, Records::open(&Secret::new(url)).await.expect("opens"))
+}
+
+fn line(at: i64, stage: Stage, request_id: &str, key: &MessageKey, detail: Value) -> Recorded {
+    let detail = detail.as_object().cloned().unwrap_or_default();
+    let line = Line { stage, request_id: request_id.into(), key: key.clone(), detail };
+    Recorded::parse(&format!("{at}\t{line}")).expect("a line")
+}
+
+fn key(msg_id: &str) -> MessageKey {
+    MessageKey::new("app", "群:1", "wmA", msg_id)
+}
+
+/// A message `m<n>`, taken at `n`, whose one reply ends in `state`.
+fn life(n: i64, state: &str) -> Vec<Recorded> {
+    let (key, request_id) = (key(&format!("m{n}")), format!("r{n}"));
+    let reply = format!("{request_id}.0");
+    let handled =
+        json!({"rule": "query", "action": "http", "outcome": "queued", "replies": [{"id": reply, "digest": "d"}]});
+    let settled = json!({"delivery": reply, "state": state, "reason": "because", "errcode": 93000});
+    vec![
+        line(n, Stage::Accepted, &request_id, &key, json!({})),
+        line(n + 1, Stage::Handled, &request_id, &key, handled),
+        line(n + 2, Stage::Settled, &request_id, &key, settled),
+    ]
+}
+
+/// Everything that is in the tables, to be compared.
+async fn dump(records: &Records) -> Vec<String> {
+    let mut all = Vec::new();
+    for n in 0..10 {
+        let page = records.messages_by_id(&format!("m{n}"), None, 10).await.expect("reads");
+        all.push(serde_json::to_string(&page).expect("json"));
+    }
+    let every = [Outcome::Queued, Outcome::Delivered, Outcome::Dropped, Outcome::Dead, Outcome::Unknown];
+    let page = records.deliveries(&every, None, 1000).await.expect("reads");
+    all.push(serde_json::to_string(&page).expect("json"));
+    all
+}
+
+#[tokio::test]
+async fn a_message_is_found_by_each_of_its_names_with_its_whole_trail() {
+    let (_folder, records) = records().await;
+    let mut lines = life(1_780_000_000_123, "dead");
+    let key = lines[0].key.clone();
+    lines.push(line(1_780_000_000_124, Stage::Duplicate, "copy", &key, json!({"at": "mine"})));
+    records.write(lines).await.expect("writes");
+    for id in ["m1780000000123", "r1780000000123", "r1780000000123.0", "copy"] {
+        let page = records.messages_by_id(id, None, 10).await.expect("reads");
+        let item = serde_json::to_value(&page.items[0]).expect("json");
+        assert_eq!(page.items.len(), 1, "{id}");
+        assert_eq!(item["chat"], "群:1");
+        assert_eq!((&item["outcome"], &item["reason"]), (&json!("dead"), &json!("because")));
+        let stages: Vec<_> = page.items[0].stages.iter().map(|stage| stage["stage"].clone()).collect();
+        assert_eq!(stages, ["accepted", "duplicate", "handled", "settled"]);
+        assert_eq!(item["stages"][0]["at"], "2026-05-28T20:26:40.123Z");
+        assert_eq!(item["stages"][1]["at"], "2026-05-28T20:26:40.124Z", "a detail never hides the stage's own time");
+        assert_eq!(item["stages"][3]["errcode"], 93000);
+    }
+    assert_eq!(records.messages_by_id("M1780000000123", None, 10).await.expect("reads").items, []);
+}
+
+#[tokio::test]
+async fn lines_written_again_in_any_cut_give_the_same_rows() {
+    let lines: Vec<_> =
+        (0..10).flat_map(|n| life(n * 3, ["delivered", "dropped", "unknown"][n as usize % 3])).collect();
+    let (_one, at_once) = records().await;
+    at_once.write(lines.clone()).await.expect("writes");
+    let expected = dump(&at_once).await;
+
+    let (_two, by_parts) = records().await;
+    for part in lines.chunks(4) {
+        by_parts.write(part.to_vec()).await.expect("writes");
+    }
+    assert_eq!(dump(&by_parts).await, expected);
+    // What a second, slower process would write after all is done.
+    for part in lines.chunks(7) {
+        by_parts.write(part.to_vec()).await.expect("writes");
+    }
+    assert_eq!(dump(&by_parts).await, expected);
+}
+
+#[tokio::test]
+async fn ended_deliveries_come_newest_first_page_by_page() {
+    let (_folder, records) = records().await;
+    let states = ["unknown", "dead", "delivered"];
+    let lines: Vec<_> = (0..30).flat_map(|n| life(n, states[n as usize % 3])).collect();
+    records.write(lines).await.expect("writes");
+    let (mut seen, mut from): (Vec<String>, Option<Cursor>) = (Vec::new(), None);
+    loop {
+        let page = records.deliveries(&[Outcome::Dead, Outcome::Unknown], from.as_ref(), 7).await.expect("reads");
+        seen.extend(page.items.into_iter().map(|item| item.id));
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    let expected: Vec<_> = (0..30).rev().filter(|n| n % 3 != 2).map(|n| format!("r{n}.0")).collect();
+    assert_eq!(seen, expected);
+    let junk = Cursor::from_text("junk");
+    assert!(matches!(records.deliveries(&[Outcome::Dead], Some(&junk), 7).await, Err(RecordsError::Cursor)));
+}
+
+#[tokio::test]
+async fn messages_that_share_an_id_come_page_by_page() {
+    let (_folder, records) = records().await;
+    let chats = (0..5).map(|n| MessageKey::new("app", &format!("chat{n}"), "wmA", "7"));
+    let lines = chats.map(|key| line(9, Stage::Accepted, "r", &key, json!({}))).collect();
+    records.write(lines).await.expect("writes");
+    let (mut seen, mut from) = (Vec::new(), None);
+    for _ in 0..3 {
+        let page = records.messages_by_id("7", from.as_ref(), 2).await.expect("reads");
+        seen.extend(page.items.into_iter().map(|item| item.chat));
+        from = page.next;
+    }
+    seen.sort();
+    assert_eq!((seen, from), ((0..5).map(|n| format!("chat{n}")).collect(), None));
+}
+
+#[tokio::test]
+async fn pruning_forgets_the_oldest_with_all_that_hangs_on_them() {
+    let (_folder, records) = records().await;
+    records.write((0..9).flat_map(|n| life(n * 10, "dead")).collect()).await.expect("writes");
+    assert_eq!(records.prune(50, 3).await.expect("prunes"), 3);
+    assert_eq!(records.prune(50, 3).await.expect("prunes"), 2);
+    assert_eq!(records.prune(50, 3).await.expect("prunes"), 0);
+    let left = records.deliveries(&[Outcome::Dead], None, 100).await.expect("reads");
+    assert_eq!(left.items.iter().map(|item| item.msg_id.as_str()).collect::<Vec<_>>(), ["m80", "m70", "m60", "m50"]);
+    // By its request id too: no stage was left behind.
+    assert_eq!(records.messages_by_id("r40", None, 1).await.expect("reads").items, []);
+    assert_eq!(records.messages_by_id("r50", None, 1).await.expect("reads").items[0].stages.len(), 3);
+}
+
+#[tokio::test]
+async fn a_database_is_opened_again_with_what_it_held() {
+    let (folder, records) = records().await;
+    records.write(life(1, "delivered")).await.expect("writes");
+    let before = dump(&records).await;
+    records.close().await;
+    let url = format!("sqlite://{}", folder.path().join("new/records.db").display());
+    let again = Records::open(&Secret::new(url)).await.expect("opens");
+    assert_eq!(dump(&again).await, before);
+    assert!(matches!(Records::open(&Secret::new("mysql://u:p@h/db")).await, Err(RecordsError::Url)));
+}

@@ -1,0 +1,100 @@
+//! HTTP as channels need it: one POST, written at most once, its failure classified honestly.
+//!
+//! What always holds:
+//!
+//! - Nobody resends behind our back: reqwest's own retries are off, redirects are not followed. hyper may move a request
+//!   to a fresh connection only where the reused one had closed before a single byte of it was taken, so that is no repeat.
+//! - `NotWritten` is said only where no connection came about (refused, DNS, TLS, too slow to connect). Connecting has
+//!   half of the whole time, so that a slow connect is told apart from a slow answer.
+//! - No error text holds the URL: it holds the robot's key.
+
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Client, ClientBuilder, Response, redirect, retry};
+use serde_json::Value;
+
+use crate::config::settings;
+use crate::wecom::verdict::{Reply, read_answer};
+
+/// Most bytes of an answer that are read; WeCom's are a few hundred.
+const MAX_ANSWER: usize = 64 * 1024;
+
+/// An idle connection is dropped after this: the far side closes them sooner or later, and a request written into a closing
+/// one can't be told from one that was taken.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// The client for all robots. It honours the usual proxy variables (`HTTPS_PROXY`, `NO_PROXY`).
+///
+/// A machine without CA certificates still starts: `http://` works, every `https://` fails before it is written.
+pub fn http_client(sender: &settings::Sender) -> reqwest::Result<Client> {
+    // Fails only where a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    builder(sender).build().or_else(|error| {
+        tracing::warn!(error = causes(&error), "no CA certificates found: nothing can be sent by https");
+        builder(sender).tls_certs_only([]).build()
+    })
+}
+
+fn builder(sender: &settings::Sender) -> ClientBuilder {
+    Client::builder()
+        .timeout(sender.timeout)
+        .connect_timeout(sender.timeout / 2)
+        .pool_idle_timeout(IDLE)
+        .redirect(redirect::Policy::none())
+        .retry(retry::never())
+        .referer(false)
+        .user_agent(concat!("wecom-gateway/", env!("CARGO_PKG_VERSION")))
+}
+
+/// Posts `message` as raw UTF-8 JSON, without any escape that JSON does not ask for: WeCom refuses `\uXXXX` (40033) and looks
+/// for a literal `<@userid>`.
+pub(super) async fn post(client: &Client, url: &str, message: &Value) -> Reply {
+    let request = client.post(url).header(CONTENT_TYPE, "application/json").body(message.to_string());
+    let answer = match request.send().await {
+        Ok(answer) => answer,
+        Err(error) => return no_answer(error),
+    };
+    let status = answer.status().as_u16();
+    match read_capped(answer).await {
+        Ok(body) => read_answer(status, &body),
+        Err(error) => no_answer(error),
+    }
+}
+
+/// The body, cut at [`MAX_ANSWER`]: what is longer is no answer of WeCom's, and reads as one without an errcode.
+async fn read_capped(mut answer: Response) -> reqwest::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        let room = MAX_ANSWER - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if body.len() == MAX_ANSWER {
+            break;
+        }
+    }
+    Ok(body)
+}
+
+fn no_answer(error: reqwest::Error) -> Reply {
+    let error = error.without_url();
+    // A request that could not even be built was never written either.
+    if error.is_connect() || error.is_builder() {
+        Reply::NotWritten(causes(&error))
+    } else {
+        Reply::NoAnswer(causes(&error))
+    }
+}
+
+/// The innermost cause says what happened ("connection refused"), the outermost only that something did.
+fn causes(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        // Writing into a String cannot fail.
+        let _ = write!(text, ": {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,213 @@
+//! What becomes of a delivery: from a verdict (or from the reason why nothing was sent) to its fate. Pure.
+//!
+//! What always holds:
+//!
+//! - Only [`Verdict::Transient`] and [`Verdict::Paced`], which certainly did not send, and a held lane lead to another try.
+//! - Tries and refusals are bounded; a held lane is bounded by the delivery's age.
+//! - A lane whose robot fails parks longer each time, so that a hanging robot can't hold the pool.
+
+use std::time::Duration;
+
+use crate::model::{Outcome, RouteDigest};
+use crate::sender::route::NoRoute;
+use crate::store::{ClaimedReply, Fate, ParkReason};
+use crate::wecom::verdict::Verdict;
+
+/// A delivery that certainly was not sent is tried so often in all.
+const MAX_TRIES: u32 = 3;
+/// A delivery is refused for pace so often, then dropped.
+const MAX_REFUSALS: u32 = 3;
+/// How long a lane waits before a fault of configuration is probed again.
+const HELD: Duration = Duration::from_secs(60);
+/// First and longest wait of a failing lane.
+const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// What was counted before this attempt.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    /// Attempts of this delivery that failed without sending.
+    pub attempts: u32,
+    /// Refusals of this delivery for pace.
+    pub refusals: u32,
+    /// Failures of the lane in a row.
+    pub failures: u32,
+}
+
+impl From<&ClaimedReply> for Tally {
+    fn from(head: &ClaimedReply) -> Self {
+        Self { attempts: head.attempts, refusals: head.refusals, failures: head.failures }
+    }
+}
+
+/// What becomes of a delivery and what is said of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Decision {
+    /// What the store does.
+    pub fate: Fate,
+    /// How the delivery ended; `None`: it is tried again.
+    pub state: Option<Outcome>,
+    /// Why, in one word; `None` where it was delivered.
+    pub reason: Option<&'static str>,
+    /// Whether somebody has to know.
+    pub alarm: bool,
+}
+
+impl Decision {
+    /// Its attempt was begun by a process that never settled it: it may have been sent (P7).
+    pub fn interrupted() -> Self {
+        Self::ended(Outcome::Unknown, "interrupted", None).alarming()
+    }
+
+    /// It stood in its lane for too long.
+    pub fn too_old() -> Self {
+        Self::ended(Outcome::Dropped, "too_old", None)
+    }
+
+    /// Its chat is dead by the route that it has now.
+    pub fn chat_dead() -> Self {
+        Self::ended(Outcome::Dropped, "chat_dead", None)
+    }
+
+    /// It has no way out (P2).
+    pub fn no_route(why: NoRoute) -> Self {
+        Self::ended(Outcome::Dropped, why.as_str(), None).alarming()
+    }
+
+    /// Whether the lane may go on with its next head at once.
+    pub fn lane_goes_on(&self) -> bool {
+        match self.fate {
+            Fate::Delivered | Fate::Ended { back_off: None, .. } => true,
+            Fate::Ended { back_off: Some(_), .. } | Fate::Again { .. } => false,
+        }
+    }
+
+    fn ended(state: Outcome, reason: &'static str, back_off: Option<Duration>) -> Self {
+        Self { fate: Fate::Ended { back_off, chat_dead: None }, state: Some(state), reason: Some(reason), alarm: false }
+    }
+
+    fn again(park: Duration, why: ParkReason, reason: &'static str) -> Self {
+        Self { fate: Fate::Again { park, why }, state: None, reason: Some(reason), alarm: false }
+    }
+
+    fn alarming(mut self) -> Self {
+        self.alarm = true;
+        self
+    }
+}
+
+/// What becomes of a delivery that was sent by `route`. `jitter` is 0.0..1.0, so that lanes that failed together don't come
+/// back together.
+pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter: f64) -> Decision {
+    match verdict {
+        Verdict::Delivered => {
+            Decision { fate: Fate::Delivered, state: Some(Outcome::Delivered), reason: None, alarm: false }
+        }
+        Verdict::Paced(window) if tally.refusals + 1 < MAX_REFUSALS => {
+            Decision::again(window, ParkReason::Paced, "paced")
+        }
+        // The window is still closed: the next head must not run into it.
+        Verdict::Paced(window) => Decision::ended(Outcome::Dropped, "paced", Some(window)).alarming(),
+        Verdict::Transient if tally.attempts + 1 < MAX_TRIES => {
+            let park = back_off(tally.attempts.max(tally.failures), jitter);
+            Decision::again(park, ParkReason::Transient, "transient")
+        }
+        Verdict::Transient => {
+            let park = back_off(tally.attempts.max(tally.failures), jitter);
+            Decision::ended(Outcome::Dead, "transient", Some(park))
+        }
+        Verdict::Token => Decision::again(HELD, ParkReason::Held, "token").alarming(),
+        Verdict::Configuration => Decision::again(HELD, ParkReason::Held, "configuration").alarming(),
+        Verdict::ChatGone => Decision {
+            fate: Fate::Ended { back_off: None, chat_dead: Some(route.clone()) },
+            ..Decision::ended(Outcome::Dead, "chat_gone", None).alarming()
+        },
+        Verdict::Rejected => Decision::ended(Outcome::Dead, "rejected", None),
+        Verdict::Unknown => Decision::ended(Outcome::Unknown, "no_answer", Some(back_off(tally.failures, jitter))),
+    }
+}
+
+/// 1, 2, 4 … 60 s after so many failures before, and up to a quarter more.
+fn back_off(failures: u32, jitter: f64) -> Duration {
+    let (first, longest) = BACK_OFF;
+    let plain = first.saturating_mul(2_u32.saturating_pow(failures)).min(longest);
+    plain.mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 4.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn route() -> RouteDigest {
+        RouteDigest::of("group_robot", "A")
+    }
+
+    fn tally(attempts: u32, refusals: u32, failures: u32) -> Tally {
+        Tally { attempts, refusals, failures }
+    }
+
+    fn ended(back_off: Option<u64>) -> Fate {
+        Fate::Ended { back_off: back_off.map(Duration::from_secs), chat_dead: None }
+    }
+
+    fn again(park: u64, why: ParkReason) -> Fate {
+        Fate::Again { park: Duration::from_secs(park), why }
+    }
+
+    #[test]
+    fn every_verdict_has_its_fate() {
+        use Outcome::{Dead, Delivered, Dropped, Unknown};
+        use ParkReason::{Held, Paced, Transient};
+        let gone = Fate::Ended { back_off: None, chat_dead: Some(route()) };
+        type Row = (Verdict, Tally, Fate, Option<Outcome>, Option<&'static str>, bool);
+        let rows: Vec<Row> = vec![
+            (Verdict::Delivered, tally(2, 2, 9), Fate::Delivered, Some(Delivered), None, false),
+            (Verdict::Paced(MINUTE), tally(0, 0, 0), again(60, Paced), None, Some("paced"), false),
+            (Verdict::Paced(MINUTE), tally(0, 1, 0), again(60, Paced), None, Some("paced"), false),
+            (Verdict::Paced(MINUTE), tally(0, 2, 0), ended(Some(60)), Some(Dropped), Some("paced"), true),
+            (Verdict::Transient, tally(0, 0, 0), again(1, Transient), None, Some("transient"), false),
+            (Verdict::Transient, tally(1, 0, 0), again(2, Transient), None, Some("transient"), false),
+            (Verdict::Transient, tally(2, 0, 0), ended(Some(4)), Some(Dead), Some("transient"), false),
+            // A lane that failed before starts where it stood, not at one second.
+            (Verdict::Transient, tally(0, 0, 3), again(8, Transient), None, Some("transient"), false),
+            (Verdict::Token, tally(2, 2, 0), again(60, Held), None, Some("token"), true),
+            (Verdict::Configuration, tally(2, 2, 0), again(60, Held), None, Some("configuration"), true),
+            (Verdict::ChatGone, tally(0, 0, 0), gone, Some(Dead), Some("chat_gone"), true),
+            (Verdict::Rejected, tally(0, 0, 5), ended(None), Some(Dead), Some("rejected"), false),
+            (Verdict::Unknown, tally(0, 0, 0), ended(Some(1)), Some(Unknown), Some("no_answer"), false),
+            (Verdict::Unknown, tally(2, 0, 2), ended(Some(4)), Some(Unknown), Some("no_answer"), false),
+            (Verdict::Unknown, tally(0, 0, 6), ended(Some(60)), Some(Unknown), Some("no_answer"), false),
+            (Verdict::Unknown, tally(0, 0, u32::MAX), ended(Some(60)), Some(Unknown), Some("no_answer"), false),
+        ];
+        for (verdict, tally, fate, state, reason, alarm) in rows {
+            let got = decide(verdict, tally, &route(), 0.0);
+            assert_eq!(got, Decision { fate, state, reason, alarm }, "{verdict:?} after {tally:?}");
+        }
+    }
+
+    #[test]
+    fn jitter_adds_a_quarter_at_most() {
+        assert_eq!(back_off(2, 0.0), Duration::from_secs(4));
+        assert_eq!(back_off(2, 1.0), Duration::from_secs(5));
+        assert_eq!(back_off(2, 0.5), Duration::from_millis(4500));
+    }
+
+    #[test]
+    fn a_lane_goes_on_unless_it_must_wait() {
+        for decision in
+            [Decision::interrupted(), Decision::too_old(), Decision::chat_dead(), Decision::no_route(NoRoute::Missing)]
+        {
+            assert!(decision.lane_goes_on(), "{decision:?}");
+        }
+        let goes_on = |verdict| decide(verdict, Tally::default(), &route(), 0.0).lane_goes_on();
+        for verdict in [Verdict::Delivered, Verdict::Rejected, Verdict::ChatGone] {
+            assert!(goes_on(verdict), "{verdict:?}");
+        }
+        for verdict in
+            [Verdict::Unknown, Verdict::Transient, Verdict::Paced(MINUTE), Verdict::Token, Verdict::Configuration]
+        {
+            assert!(!goes_on(verdict), "{verdict:?}");
+        }
+    }
+}

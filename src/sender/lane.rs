@@ -1,0 +1,196 @@
+//! One claimed lane: its head is checked, begun, sent and settled, then the next, for as long as the store says so.
+//!
+//! What always holds:
+//!
+//! - The guard runs before every begin, and a request is written only right after `Go`.
+//! - A head that was begun by an earlier process is never sent again: it ends as `unknown`.
+//! - A settle that the store did not answer is repeated as it is for as long as the lease can be ours, so that a short
+//!   outage makes no false `unknown`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use crate::config::settings;
+use crate::model::{Delivery, now_ms};
+use crate::sender::fate::{Decision, Tally, decide};
+use crate::sender::route::{NoRoute, Route, Routes, guard};
+use crate::sender::trail::{self, Sent};
+use crate::store::{
+    self, Begin, Begun, ClaimedReply, GoOn, HeldLeases, Outage, Settle, Settled, SharedStore, Side, Turn,
+};
+use crate::telemetry::{Health, Metrics};
+use crate::wecom::verdict::{Verdict, verdict};
+
+/// What the pool and its lanes share.
+pub(super) struct Context {
+    pub store: SharedStore,
+    pub settings: settings::Sender,
+    pub routes: Arc<Routes>,
+    pub client: reqwest::Client,
+    pub metrics: Arc<Metrics>,
+    pub health: Arc<Health>,
+    pub held: Arc<HeldLeases>,
+}
+
+/// A head and, where its begin was fused with the settle before it, what that answered.
+struct Head {
+    reply: ClaimedReply,
+    begun: Option<Begun>,
+}
+
+/// What to do with a head.
+enum Ready<'a> {
+    /// It is begun: write the request.
+    Send(&'a Route),
+    /// It ends without a request.
+    End(Decision),
+    /// The lease is not ours any more: nothing to do.
+    Leave,
+}
+
+/// Works a claimed lane until it is given back; after `stop` nothing new is begun.
+pub(super) async fn work(context: &Context, claimed: ClaimedReply, stop: &CancellationToken) {
+    let mut next = Some(Head { reply: claimed, begun: None });
+    while let Some(head) = next {
+        next = step(context, head, stop).await;
+    }
+}
+
+/// Does what is due for one head; the answer is the next one, where the lane goes on.
+async fn step(context: &Context, head: Head, stop: &CancellationToken) -> Option<Head> {
+    let Head { reply: head, begun } = head;
+    if begun.is_none() && stop.is_cancelled() {
+        give_back(context, head).await;
+        return None;
+    }
+    let delivery = &head.delivery;
+    let route = guard(&delivery.route, &delivery.app, &delivery.chat_id, &context.routes);
+    let (decision, sent) = match ready(context, &head, begun, route).await {
+        Ready::Send(route) => {
+            let sent = send(context, delivery, route).await;
+            (decide(sent.verdict, Tally::from(&head), &route.digest, rand::random()), Some(sent))
+        }
+        Ready::End(decision) => (decision, None),
+        Ready::Leave => return None,
+    };
+    trail::log_decision(delivery, &decision);
+    let route = route.ok();
+    let go_on = route.filter(|_| decision.lane_goes_on() && !stop.is_cancelled()).map(|route| GoOn {
+        route: route.digest.clone(),
+        pace: route.pace,
+        lease_for: context.settings.lease,
+    });
+    let settle = Settle {
+        lease: head.lease.clone(),
+        delivery_id: delivery.id.clone(),
+        last_error: trail::last_error(&decision, sent.as_ref()),
+        lines: vec![trail::line(delivery, &decision, sent.as_ref())],
+        go_on,
+        turn: Turn { weight: route.map_or(1, |route| route.weight), head_start: context.settings.head_start },
+        fate: decision.fate,
+    };
+    finish(context, settle).await
+}
+
+/// Looks at a head before anything is written: what an earlier process began, age, route, then `begin`.
+async fn ready<'a>(
+    context: &Context,
+    head: &ClaimedReply,
+    begun: Option<Begun>,
+    route: Result<&'a Route, NoRoute>,
+) -> Ready<'a> {
+    if begun.is_none() {
+        if head.begun {
+            return Ready::End(Decision::interrupted());
+        }
+        if now_ms() > head.delivery.expires_at {
+            return Ready::End(Decision::too_old());
+        }
+    }
+    let route = match route {
+        Ok(route) => route,
+        Err(why) => return Ready::End(Decision::no_route(why)),
+    };
+    let begun = match begun {
+        Some(begun) => Some(begun),
+        None => begin(context, head, route).await,
+    };
+    match begun {
+        Some(Begun::Go) => Ready::Send(route),
+        Some(Begun::ChatDead) => Ready::End(Decision::chat_dead()),
+        Some(Begun::Paced(_) | Begun::Paused) => Ready::Leave,
+        Some(Begun::Lost) | None => {
+            debug!(delivery = head.delivery.id, "lease lost before begin");
+            Ready::Leave
+        }
+    }
+}
+
+async fn begin(context: &Context, head: &ClaimedReply, route: &Route) -> Option<Begun> {
+    let begin = Begin {
+        lease: head.lease.clone(),
+        delivery_id: head.delivery.id.clone(),
+        route: route.digest.clone(),
+        pace: route.pace,
+        lease_for: context.settings.lease,
+    };
+    insist(context, "begin", || context.store.begin(vec![begin.clone()])).await
+}
+
+async fn send(context: &Context, delivery: &Delivery, route: &Route) -> Sent {
+    let channel = route.channel.kind();
+    let start = Instant::now();
+    let reply = route.channel.send(&context.client, &delivery.message).await;
+    let sent = Sent { channel, verdict: verdict(channel, &reply), reply, elapsed: start.elapsed() };
+    context.metrics.sent(channel.as_str(), trail::verdict_word(sent.verdict), sent.elapsed);
+    if sent.verdict == Verdict::Delivered {
+        let since_arrival = u64::try_from(now_ms().saturating_sub(delivery.received_at)).unwrap_or(0);
+        context.metrics.delivered(Duration::from_millis(since_arrival));
+    }
+    trail::log_sent(delivery, &sent);
+    sent
+}
+
+async fn finish(context: &Context, settle: Settle) -> Option<Head> {
+    match insist(context, "settle", || context.store.settle(vec![settle.clone()])).await {
+        Some(Settled::Next(reply, begun)) => Some(Head { reply: *reply, begun }),
+        Some(Settled::Released | Settled::Parked(_)) => None,
+        Some(Settled::Lost) | None => {
+            debug!(delivery = settle.delivery_id, "lease lost before settle");
+            None
+        }
+    }
+}
+
+/// Gives a lease back unworked. Where that fails it runs out by itself.
+async fn give_back(context: &Context, head: ClaimedReply) {
+    if let Err(error) = context.store.release(Side::Out, vec![head.lease], Duration::ZERO).await {
+        context.metrics.store_error("release");
+        debug!(%error, "a lane could not be given back");
+    }
+}
+
+/// Repeats a call for one lane as it is until the store answers it, for as long as the lane's lease can be ours.
+async fn insist<T, F>(context: &Context, verb: &'static str, call: impl Fn() -> F) -> Option<T>
+where
+    F: Future<Output = store::Result<Vec<T>>>,
+{
+    let give_up = Instant::now() + context.settings.lease;
+    let mut outage = Outage::new(verb);
+    loop {
+        match call().await {
+            Ok(mut answers) => {
+                outage.over();
+                return answers.pop();
+            }
+            Err(error) if Instant::now() < give_up => outage.wait(&error, &context.metrics).await,
+            Err(error) => {
+                tracing::error!(verb, %error, "the store did not answer while the lease could be ours");
+                return None;
+            }
+        }
+    }
+}
