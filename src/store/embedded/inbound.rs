@@ -249,6 +249,13 @@ pub(super) fn renew(step: &Step<'_>, lease: &Lease, span: Duration) -> Result<bo
     Ok(update.execute(params![lease.lane.as_str(), lease.id, step.after(span)])? > 0)
 }
 
-pub(super) fn release(step: &Step<'_>, lease: &Lease) -> Result<()> {
-    held(step, lease)?.map_or(Ok(()), |lane| lane.put_back(step))
+pub(super) fn release(step: &Step<'_>, lease: &Lease, pause: Duration) -> Result<()> {
+    let Some(lane) = held(step, lease)? else { return Ok(()) };
+    if pause.is_zero() {
+        return lane.put_back(step);
+    }
+    // A lease that nobody holds: when it ends, the lane is ready again.
+    step.sql("UPDATE in_lanes SET leased = 1, due = ?2, lease = NULL WHERE id = ?1")?
+        .execute(params![lane.id, step.after(pause)])?;
+    Ok(())
 }

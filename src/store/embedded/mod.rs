@@ -217,10 +217,10 @@ impl Store for EmbeddedStore {
         .await
     }
 
-    async fn release(&self, side: Side, leases: Vec<Lease>) -> Result<()> {
+    async fn release(&self, side: Side, leases: Vec<Lease>, pause: Duration) -> Result<()> {
         let released = self.each(leases, move |step, held| match side {
-            Side::In => inbound::release(step, held),
-            Side::Out => outbound::release(step, held),
+            Side::In => inbound::release(step, held, pause),
+            Side::Out => outbound::release(step, held, pause),
         });
         released.await.map(drop)
     }

@@ -273,11 +273,16 @@ pub(super) fn renew(step: &Step<'_>, lease: &Lease, span: Duration) -> Result<bo
     Ok(true)
 }
 
-pub(super) fn release(step: &Step<'_>, lease: &Lease) -> Result<()> {
+pub(super) fn release(step: &Step<'_>, lease: &Lease, pause: Duration) -> Result<()> {
     let Some(mut chat) = Chat::held(step, lease)? else { return Ok(()) };
-    let turn = chat.turn;
-    chat.make_ready(step, turn);
-    step.wake(Side::Out);
+    if pause.is_zero() {
+        let turn = chat.turn;
+        chat.make_ready(step, turn);
+    } else {
+        // A lease that nobody holds: when it ends, the lane is ready again.
+        chat.due = step.after(pause);
+        chat.lease = None;
+    }
     chat.save(step)
 }
 

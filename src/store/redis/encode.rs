@@ -164,11 +164,9 @@ pub(super) fn settle(settle: &Settle) -> Args {
     args
 }
 
-/// For `renew.lua` (with how long) and `release.lua` (without).
-pub(super) fn lease(of: Side, lease: &Lease, lease_for: Option<Duration>) -> Args {
-    let mut args = vec![side(of).into(), lease.lane.as_str().into(), lease.id.clone()];
-    args.extend(lease_for.map(ms));
-    args
+/// For `renew.lua` (how long it lasts) and `release.lua` (how long the lane waits).
+pub(super) fn lease(of: Side, lease: &Lease, span: Duration) -> Args {
+    vec![side(of).into(), lease.lane.as_str().into(), lease.id.clone(), ms(span)]
 }
 
 #[cfg(test)]

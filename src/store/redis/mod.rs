@@ -198,12 +198,12 @@ impl Store for RedisStore {
     }
 
     async fn renew(&self, side: Side, leases: Vec<Lease>, lease: Duration) -> Result<Vec<bool>> {
-        let items = leases.iter().map(|l| (&l.lane, encode::lease(side, l, Some(lease)))).collect();
+        let items = leases.iter().map(|l| (&l.lane, encode::lease(side, l, lease))).collect();
         self.grouped(&scripts::RENEW, items).await?.into_iter().map(decode::renewed).collect()
     }
 
-    async fn release(&self, side: Side, leases: Vec<Lease>) -> Result<()> {
-        let items = leases.iter().map(|l| (&l.lane, encode::lease(side, l, None))).collect();
+    async fn release(&self, side: Side, leases: Vec<Lease>, pause: Duration) -> Result<()> {
+        let items = leases.iter().map(|l| (&l.lane, encode::lease(side, l, pause))).collect();
         self.grouped(&scripts::RELEASE, items).await?;
         self.wakeups.wake(side);
         Ok(())

@@ -88,11 +88,11 @@ pub async fn a_released_message_can_be_claimed_at_once(fixture: &impl Fixture) {
     let store = fixture.store();
     enqueue(&store, arrival("chat", "u", "m1", "r1")).await;
     let first = take(&store).await;
-    store.release(Side::In, vec![first.lease.clone()]).await.expect("release");
+    store.release(Side::In, vec![first.lease.clone()], Duration::ZERO).await.expect("release");
     let second = take(&store).await;
     assert_eq!(second.message, first.message);
     // The first holder has nothing to give back any more.
-    store.release(Side::In, vec![first.lease.clone()]).await.expect("release");
+    store.release(Side::In, vec![first.lease.clone()], Duration::ZERO).await.expect("release");
     assert!(store.claim_messages(1, LONG).await.expect("claim").items.is_empty());
     assert_eq!(finish(&store, commit(&first, vec![])).await, Committed::Lost);
     assert_eq!(finish(&store, commit(&second, vec![])).await, Committed::Done);
@@ -134,7 +134,7 @@ pub async fn new_work_wakes_its_side(fixture: &impl Fixture) {
     enqueue(&store, arrival("chat", "u", "m1", "r1")).await;
     woken(Side::In).await;
     let claimed = take(&store).await;
-    store.release(Side::In, vec![claimed.lease]).await.expect("release");
+    store.release(Side::In, vec![claimed.lease], Duration::ZERO).await.expect("release");
     woken(Side::In).await;
     let claimed = take(&store).await;
     let late = LateTicket { ttl: LONG, received_at: 1, expires_at: 2 };
@@ -142,7 +142,7 @@ pub async fn new_work_wakes_its_side(fixture: &impl Fixture) {
     finish(&store, done).await;
     woken(Side::Out).await;
     let taken = take_reply(&store).await;
-    store.release(Side::Out, vec![taken.lease]).await.expect("release");
+    store.release(Side::Out, vec![taken.lease], Duration::ZERO).await.expect("release");
     woken(Side::Out).await;
     send(&store, Fate::Delivered).await;
     store.answer_late(late::answer("r1", "chat", 1, "later")).await.expect("answer");

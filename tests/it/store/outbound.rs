@@ -185,10 +185,10 @@ pub async fn a_released_reply_can_be_claimed_at_once(fixture: &impl Fixture) {
     let store = fixture.store();
     queue_texts(&store, "chat", &["1"]).await;
     let first = take_reply(&store).await;
-    store.release(Side::Out, vec![first.lease.clone()]).await.expect("release");
+    store.release(Side::Out, vec![first.lease.clone()], Duration::ZERO).await.expect("release");
     let second = take_reply(&store).await;
     assert_eq!((&second.delivery, second.begun), (&first.delivery, false));
-    store.release(Side::Out, vec![first.lease]).await.expect("release");
+    store.release(Side::Out, vec![first.lease], Duration::ZERO).await.expect("release");
     assert_eq!(begin(&store, begin_of(&second)).await, Begun::Go);
 }
 
