@@ -1,1 +1,2 @@
-//! action
+//! Actions
+pub mod template;

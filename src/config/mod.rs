@@ -1,5 +1,97 @@
-//! TOML to checked settings: the process (`gateway.toml`) and its apps (`apps/<id>.toml`).
+//! TOML to checked settings: the process (`gateway.toml`) and its apps (`apps/<id>.toml` beside it).
+//!
+//! [`load`] reads all files, and either all of them are good or it tells every fault of every file in one run, each
+//! with file, key and mend, and no secret. So the settings need no second look later on.
+//!
+//! - `faults`: what is wrong, and the ledger where readers leave it;
+//! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings;
+//! - `gateway`, `app`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - [`settings`]: the result.
 
+mod action;
+mod app;
+mod expand;
+mod faults;
+mod gateway;
+mod memory;
+mod reader;
+mod route;
+mod rules;
 pub mod settings;
+#[cfg(test)]
+mod tests;
+mod units;
 
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use app::AppFile;
+use expand::Environment;
+use faults::Ledger;
+pub use faults::{Fault, Faults};
+use reader::Source;
 pub use settings::Settings;
+
+/// Reads `gateway.toml` at `path` and the apps beside it.
+///
+/// # Errors
+/// Every fault of every file, if there is any.
+pub fn load(path: &Path) -> Result<Settings, Faults> {
+    load_with(path, &|name| std::env::var(name).ok())
+}
+
+fn load_with(path: &Path, environment: &Environment) -> Result<Settings, Faults> {
+    let ledger = Ledger::default();
+    let gateway = Source { file: path.to_owned(), ledger: &ledger, environment };
+    let read = gateway.read(gateway::settings);
+    let readable = read.is_some();
+    let mut settings = read.unwrap_or_else(|| unknown_settings(&gateway));
+    let apps = apps(&gateway, &settings);
+    route::once_each(apps.iter().flat_map(|app| &app.webhooks), &ledger);
+    if readable {
+        memory::check(&gateway, &settings, &apps);
+    }
+    ledger.close()?;
+    settings.apps = apps.into_iter().filter_map(|file| Some((file.id, Arc::new(file.app?)))).collect();
+    Ok(settings)
+}
+
+/// What apps are checked against when `gateway.toml` can't be read: nothing in it may make a fault of theirs.
+fn unknown_settings(gateway: &Source) -> Settings {
+    let mut settings = gateway.defaults(gateway::settings);
+    settings.wecom.webhook_hosts.clear();
+    settings
+}
+
+/// Reads `apps/*.toml` beside `gateway.toml`, in the order of their names. Hidden files are left alone.
+fn apps(gateway: &Source, process: &Settings) -> Vec<AppFile> {
+    let folder = gateway.file.with_file_name("apps");
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Vec::new(),
+        Err(e) => {
+            gateway.ledger.note(&folder, "", format!("can't be read ({e}): make it a folder that this user may list"));
+            return Vec::new();
+        }
+    };
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|file| file.extension() == Some(OsStr::new("toml")) && !is_hidden(file));
+    files.sort();
+    files.into_iter().filter_map(|file| app(Source { file, ..*gateway }, process)).collect()
+}
+
+fn is_hidden(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+fn app(source: Source, process: &Settings) -> Option<AppFile> {
+    let id = source.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let may_stand = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    if !(1..=64).contains(&id.len()) || !id.chars().all(may_stand) {
+        let message = format!("{id:?} can't be an app's id: name the file with 1 to 64 of a-z, 0-9, \"_\" and \"-\"");
+        source.ledger.note(&source.file, "", message);
+    }
+    app::read(&source, &id, process)
+}

@@ -1,1 +1,30 @@
-//! sim
+//! A fake WeCom and a load generator, for `demo` and for the tests that look at the whole gateway from outside.
+//!
+//! - [`caller`]: WeCom's side of a callback: payloads, encryption, signature, retries.
+//! - [`load`]: thousands of messages over many chats, with doubles and late copies, all from one seed.
+//! - [`wecom`]: the robots' webhooks and, under `/action/`, the team's [`service`], which check what reaches them.
+//! - [`ledger`]: every message and every reply, and the [`violation`]s of what a gateway promises.
+//! - [`scenario`]: configuration files for a gateway between the two, in a temporary folder.
+//!
+//! Always: nothing here looks inside the gateway; it meets it over HTTP alone.
+
+pub mod behaviour;
+pub mod caller;
+pub mod ledger;
+pub mod load;
+pub mod scenario;
+pub mod service;
+#[cfg(test)]
+mod tests;
+pub mod violation;
+pub mod wecom;
+mod wire;
+
+pub use behaviour::{Answer, Behaviour, Mix, Options, Rate};
+pub use caller::{Caller, robot_text};
+pub use ledger::{Ledger, Progress, Summary};
+pub use load::Load;
+pub use scenario::Scenario;
+pub use service::{Reaction, Service, ServiceAnswer};
+pub use violation::{Tag, Violation};
+pub use wecom::FakeWeCom;

@@ -1,0 +1,87 @@
+//! What is wrong with a configuration: every fault of every file, each with its file, its key and its mend.
+//!
+//! Reading never stops at the first fault: it notes it here, goes on with a stand-in value, and [`super::load`] gives
+//! no settings out while anything stands here. No fault holds the value of a secret.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// One fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The file it is in.
+    pub file: PathBuf,
+    /// Dotted key, such as `chats[2].webhook`; empty when it is the file as a whole.
+    pub key: String,
+    /// What is wrong and what mends it, one line.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, key, message } = self;
+        match key.as_str() {
+            "" => write!(f, "{}: {message}", file.display()),
+            key => write!(f, "{}: {key}: {message}", file.display()),
+        }
+    }
+}
+
+/// All faults of one run, in the order in which they were met; never empty. Displays one line a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// The faults, one by one.
+    pub fn iter(&self) -> std::slice::Iter<'_, Fault> {
+        self.0.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Faults {
+    type Item = &'a Fault;
+    type IntoIter = std::slice::Iter<'a, Fault>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, fault) in self.0.iter().enumerate() {
+            let end_of_last = if i == 0 { "" } else { "\n" };
+            write!(f, "{end_of_last}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}
+
+/// Where readers leave the faults they meet.
+#[derive(Default)]
+pub(super) struct Ledger(RefCell<Vec<Fault>>);
+
+impl Ledger {
+    /// Notes a fault. A key is blamed once: what a stand-in value breaks further on is not the user's to mend.
+    pub(super) fn note(&self, file: &Path, key: &str, message: impl Into<String>) {
+        let mut faults = self.0.borrow_mut();
+        if !key.is_empty() && faults.iter().any(|f| f.file == file && f.key == key) {
+            return;
+        }
+        let message = message.into().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        faults.push(Fault { file: file.to_owned(), key: key.to_owned(), message });
+    }
+
+    /// Whether a key of a file stands here.
+    pub(super) fn blames(&self, file: &Path, key: &str) -> bool {
+        self.0.borrow().iter().any(|f| f.file == file && f.key == key)
+    }
+
+    /// All that was noted, if anything was.
+    pub(super) fn close(self) -> Result<(), Faults> {
+        let faults = self.0.into_inner();
+        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+    }
+}

@@ -1,0 +1,263 @@
+//! `gateway.toml`: the process, section by section, with every default of the contract.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use redis::IntoConnectionInfo;
+use tracing_subscriber::EnvFilter;
+use url::{Host, Url};
+
+use super::reader::{Table, quoted};
+use super::settings::{
+    Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Scope, Sender, Server, Settings, Store, WeCom,
+    Workers,
+};
+use super::units::{self, Mend, show};
+use crate::model::Secret;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The whole file; its apps are read after it.
+pub(super) fn settings(root: &mut Table) -> Settings {
+    let settings = Settings {
+        server: root.section("server", server),
+        admin: root.section("admin", admin),
+        wecom: root.section("wecom", wecom),
+        store: root.section("store", store),
+        database: root.section("database", database),
+        dedup: root.section("dedup", dedup),
+        workers: root.section("workers", workers),
+        sender: root.section("sender", sender),
+        log: root.section("log", log),
+        apps: Default::default(),
+    };
+    if settings.server.listen == settings.admin.listen && settings.server.listen.port() != 0 {
+        root.fault("admin.listen", "is the address of [server] listen too: give each listener one of its own");
+    }
+    if root.take("kafka").is_some() {
+        root.fault("kafka", "pushes from Kafka are not available in this version: remove the section");
+    }
+    root.section("telemetry", |t| {
+        if t.take("otlp").is_some() {
+            t.fault("otlp", "exporting traces is not available in this version: remove the key; GET /metrics is there");
+        }
+    });
+    settings
+}
+
+fn server(t: &mut Table) -> Server {
+    let body = |text: &str| match units::size(text) {
+        Ok(0) => Err("lets no callback through: write a larger size, such as \"1MiB\"".into()),
+        other => other,
+    };
+    Server {
+        listen: t.parsed("listen", address).unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080))),
+        max_body: t.parsed("max_body", body).unwrap_or(1 << 20),
+        deadline: t.span("deadline", Duration::from_secs(2)),
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, Mend> {
+    text.parse().map_err(|_| "is no address: write IP and port, such as \"127.0.0.1:8080\" or \"[::1]:8080\"".into())
+}
+
+fn admin(t: &mut Table) -> Admin {
+    let listen = t.parsed("listen", address).unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8081)));
+    let mut names: Vec<String> = Vec::new();
+    let mut entries = 0;
+    let tokens = t.each("tokens", |t| {
+        entries += 1;
+        let token = admin_token(t)?;
+        if names.contains(&token.name) {
+            t.fault(
+                "name",
+                format!("{:?} is the name of another token: give each its own, logs tell them apart by it", token.name),
+            );
+        }
+        names.push(token.name.clone());
+        Some(token)
+    });
+    if entries == 0 && !listen.ip().is_loopback() {
+        t.fault(
+            "listen",
+            format!("{listen} can be reached from other machines, and there are no tokens: add [admin] tokens, or listen on 127.0.0.1"),
+        );
+    }
+    Admin { listen, tokens }
+}
+
+fn admin_token(t: &mut Table) -> Option<AdminToken> {
+    let name = t.filled("name");
+    let secret = t.secret("secret");
+    let scope = t.word("scope", &[("read", Scope::Read), ("push", Scope::Push), ("admin", Scope::Admin)]);
+    let name = t.require("name", name, "say whose token this is, for the logs");
+    let secret = t.require("secret", secret, "write the bearer text, best as \"${NAME}\"");
+    let scope = t.require("scope", scope, "write \"read\", \"push\" or \"admin\"");
+    Some(AdminToken { name: name?, secret: secret?, scope: scope? })
+}
+
+fn wecom(t: &mut Table) -> WeCom {
+    let api_base = t.parsed_unseen("api_base", api_base).unwrap_or_else(official_api);
+    let listed = t.strings("webhook_hosts").unwrap_or_else(|| vec!["qyapi.weixin.qq.com".into()]);
+    let mut webhook_hosts = Vec::with_capacity(listed.len());
+    for (i, host) in listed.iter().enumerate() {
+        match Host::parse(host.trim()) {
+            Ok(parsed) => webhook_hosts.push(parsed.to_string()),
+            Err(_) => t.fault(
+                &format!("webhook_hosts[{i}]"),
+                format!("{host:?} is no host: write a bare name or IP, without scheme, port or path"),
+            ),
+        }
+    }
+    if listed.is_empty() {
+        t.fault("webhook_hosts", "is empty, so that no webhook could be reached: list \"qyapi.weixin.qq.com\"");
+    }
+    if webhook_hosts.len() < listed.len() {
+        webhook_hosts.clear(); // not known in full: no webhook is judged by them
+    }
+    WeCom { api_base, webhook_hosts }
+}
+
+/// The address from the documentation of WeCom's API.
+fn official_api() -> Url {
+    #[allow(clippy::expect_used)] // a constant, and read by every test
+    Url::parse("https://qyapi.weixin.qq.com").expect("is a URL")
+}
+
+fn api_base(text: &str) -> Result<Url, Mend> {
+    let mut url = web_url(text)?;
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(
+            "holds a query or a fragment: write scheme and host, such as \"https://qyapi.weixin.qq.com\"".into()
+        );
+    }
+    let path = url.path().trim_end_matches('/').to_owned();
+    url.set_path(&path);
+    Ok(url)
+}
+
+/// An http or https URL. The mend doesn't quote it: it may hold a key.
+pub(super) fn web_url(text: &str) -> Result<Url, Mend> {
+    let url = Url::parse(text.trim())
+        .map_err(|e| format!("is no URL ({e}): write it in full, such as \"https://host/path\""))?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        other => Err(format!("is a {other}: URL: write one that begins with http:// or https://")),
+    }
+}
+
+fn store(t: &mut Table) -> Store {
+    let backend = t.word("backend", &[("embedded", Backend::Embedded), ("redis", Backend::Redis)]);
+    let store = Store {
+        backend: backend.unwrap_or(Backend::Embedded),
+        path: PathBuf::from(t.filled("path").unwrap_or_else(|| "data".into())),
+        redis: t.parsed_unseen("redis", redis_address).unwrap_or_else(|| Secret::new("redis://127.0.0.1:6379")),
+        shards: t.whole("shards", 1..=99).and_then(|n| u16::try_from(n).ok()).unwrap_or(1),
+        lane_depth: t.whole("lane_depth", 1..=u64::MAX).unwrap_or(10_000),
+    };
+    if t.whole("replicas", 0..=u64::MAX).is_some_and(|n| n > 0) {
+        t.fault("replicas", "waiting for replicas is not available in this version: write 0, or remove the key");
+    }
+    t.flag("spool", true); // taken for its form; nothing is spooled yet
+    store
+}
+
+fn redis_address(text: &str) -> Result<Secret, Mend> {
+    let text = text.trim();
+    match text.split_once("://").map(|(scheme, _)| scheme) {
+        Some("redis") => {}
+        Some(scheme @ ("rediss" | "redis+cluster" | "redis+sentinel")) => {
+            return Err(format!(
+                "is a {scheme}:// address, not available in this version: use a single server, redis://host:port"
+            ));
+        }
+        _ => return Err("is no Redis address: write redis://host:port, or redis://:password@host:port/db".into()),
+    }
+    match text.into_connection_info() {
+        Ok(_) => Ok(Secret::new(text)),
+        Err(_) => Err("can't be read as a Redis address: write redis://host:port, or redis://:password@host:port/db with the password percent-encoded".into()),
+    }
+}
+
+fn database(t: &mut Table) -> Database {
+    Database {
+        url: t.parsed_unseen("url", database_url).unwrap_or_else(|| Secret::new("sqlite://data/records.db")),
+        retain: t.span("retain", 30 * DAY),
+    }
+}
+
+fn database_url(text: &str) -> Result<Secret, Mend> {
+    match text.split_once("://") {
+        Some(("sqlite", path)) if !path.is_empty() => Ok(Secret::new(text)),
+        Some(("sqlite", _)) => Err("names no file: write one, such as \"sqlite://data/records.db\"".into()),
+        Some(("mysql" | "mariadb" | "postgres" | "postgresql", _)) => Err(
+            "is a server's address, not available in this version: use a file, such as \"sqlite://data/records.db\""
+                .into(),
+        ),
+        _ => Err("is no database address: write one such as \"sqlite://data/records.db\"".into()),
+    }
+}
+
+fn dedup(t: &mut Table) -> Dedup {
+    let max_skew = t.parsed("max_skew", |text| match text {
+        "off" => Ok(None),
+        _ => units::some_duration(text).map(Some).map_err(|mend| format!("{mend}, or \"off\"")),
+    });
+    Dedup {
+        ttl: t.span("ttl", 60 * MINUTE),
+        window: t.span_or_zero("window", Duration::from_secs(10)),
+        max_skew: max_skew.unwrap_or(Some(30 * MINUTE)),
+    }
+}
+
+fn workers(t: &mut Table) -> Workers {
+    Workers {
+        concurrency: t.whole("concurrency", 1..=1_000_000).and_then(|n| usize::try_from(n).ok()).unwrap_or(512),
+        lease: t.span("lease", Duration::from_secs(30)),
+        order: t.word("order", &[("sender", Order::Sender), ("chat", Order::Chat)]).unwrap_or(Order::Sender),
+    }
+}
+
+fn sender(t: &mut Table) -> Sender {
+    let max_chats = t.whole("max_chats", 0..=1_000_000).and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+    let timeout = t.span("timeout", Duration::from_secs(5));
+    let lease = t.span("lease", Duration::from_secs(30));
+    if timeout >= lease / 2 && t.sound(&["timeout", "lease"]) {
+        t.fault(
+            "timeout",
+            format!(
+                "{} is not below half of [sender] lease ({}), so that a send could outlive its lease: shorten it, or lengthen the lease",
+                show(timeout),
+                show(lease)
+            ),
+        );
+    }
+    Sender {
+        max_chats: max_chats.unwrap_or_else(|| 2 * std::thread::available_parallelism().map_or(1, usize::from)),
+        timeout,
+        lease,
+        head_start: t.span_or_zero("head_start", Duration::from_secs(5)),
+    }
+}
+
+fn log(t: &mut Table) -> Log {
+    let formats = [("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
+    Log {
+        format: t.word("format", &formats).unwrap_or(LogFormat::Auto),
+        level: t.parsed("level", log_level).unwrap_or_else(|| "info".into()),
+    }
+}
+
+/// A lone word must be a level: `tracing` would take a misspelt one for the name of a target.
+fn log_level(text: &str) -> Result<String, Mend> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let mend =
+        format!("is no log level: write one of {}, or a filter such as \"info,wecom_gateway=debug\"", quoted(&LEVELS));
+    let plain_word = text.chars().all(|c| c.is_ascii_alphanumeric());
+    if plain_word && !LEVELS.contains(&text.to_ascii_lowercase().as_str()) {
+        return Err(mend);
+    }
+    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|_| mend)
+}

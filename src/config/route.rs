@@ -1,0 +1,94 @@
+//! Webhooks: from a full URL or a bare key to a route, and the rule that a webhook belongs to one chat of one app.
+//!
+//! Which robot a webhook speaks through is told by its host and its key: two spellings of one robot are the same route,
+//! with the same digest. No fault quotes a webhook.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use url::{Host, Url};
+
+use super::faults::Ledger;
+use super::gateway::web_url;
+use super::settings::{WeCom, Webhook};
+use super::units::Mend;
+use crate::model::{RouteDigest, Secret};
+
+/// The robot behind a webhook.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Robot {
+    host: String,
+    key: String,
+}
+
+/// Where a robot is named.
+pub(super) struct Use {
+    pub(super) robot: Robot,
+    pub(super) file: PathBuf,
+    pub(super) key: String,
+    pub(super) chat: String,
+}
+
+/// Reads a webhook: blanks around it are taken, a bare key is completed by `api_base`.
+pub(super) fn webhook(text: &str, wecom: &WeCom) -> Result<(Webhook, Robot), Mend> {
+    let text = text.trim();
+    let mut url = if text.contains("://") { web_url(text)? } else { url_of_key(text, &wecom.api_base)? };
+    url.set_fragment(None);
+    let host = url.host_str().unwrap_or_default().to_owned();
+    // No hosts are known where their own key has a fault: nothing to compare with then.
+    if !wecom.webhook_hosts.is_empty() && !wecom.webhook_hosts.contains(&host) {
+        return Err(format!(
+            "points the webhook at {host}, which is not in [wecom] webhook_hosts: correct it, or list the host there"
+        ));
+    }
+    if url.scheme() != "https" && !is_loopback(&url) {
+        return Err("is a webhook without encryption: write https:// (http is for loopback hosts alone)".into());
+    }
+    let key = url
+        .query_pairs()
+        .find(|(name, _)| name == "key")
+        .map(|(_, key)| key.into_owned())
+        .filter(|key| !key.is_empty());
+    let key = key.ok_or(
+        "is a webhook without its key: copy the whole URL, \"…/cgi-bin/webhook/send?key=…\", from the robot's page",
+    )?;
+    let digest = RouteDigest::of("group_robot", &format!("{host}\0{key}"));
+    Ok((Webhook { url: Secret::new(url), digest }, Robot { host, key }))
+}
+
+fn url_of_key(key: &str, api_base: &Url) -> Result<Url, Mend> {
+    let mend = "is neither a webhook URL nor its bare key: copy the whole URL, \"https://…/cgi-bin/webhook/send?key=…\", from the robot's page";
+    if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+        return Err(mend.into());
+    }
+    let base = api_base.as_str().trim_end_matches('/');
+    Url::parse(&format!("{base}/cgi-bin/webhook/send?key={key}")).map_err(|_| mend.into())
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
+/// Blames every use of a robot after its first.
+pub(super) fn once_each<'u>(uses: impl Iterator<Item = &'u Use>, ledger: &Ledger) {
+    let mut first: HashMap<&Robot, &Use> = HashMap::new();
+    for this in uses {
+        let owner = *first.entry(&this.robot).or_insert(this);
+        if std::ptr::eq(owner, this) {
+            continue;
+        }
+        let message = format!(
+            "chat {:?} ({}) has the webhook of chat {:?} ({}), so that answers of one would appear in the other: give each chat its own robot",
+            this.chat,
+            this.file.display(),
+            owner.chat,
+            owner.file.display(),
+        );
+        ledger.note(&this.file, &this.key, message);
+    }
+}

@@ -1,0 +1,205 @@
+//! The rules of an app: `[rules]`, `[[commands]]`, `[[keywords]]`, `[mention]`, `[[bindings]]`.
+//!
+//! A name means one command, a required argument never follows an optional one, and every pattern compiles: whatever a
+//! member writes later, the rules themselves can't fail.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use regex::Regex;
+
+use super::action::{Place, action};
+use super::reader::Table;
+use super::settings::{Action, Arg, ArgKind, Binding, Command, Keyword, Rules, UnknownCommand};
+use super::units::Mend;
+
+/// Reads all of them; `max_reply_age` bounds how long an action may take.
+pub(super) fn rules(t: &mut Table, max_reply_age: Duration) -> Rules {
+    let rules = t.section("rules", rules_section);
+    Rules {
+        commands: commands(t, &rules.prefixes, max_reply_age),
+        keywords: t.each("keywords", |t| keyword(t, max_reply_age)),
+        mention: t.section_if("mention", |t| action(t, &Place { max_reply_age, args: Some(&[]) })).flatten(),
+        bindings: t.each("bindings", |t| binding(t, max_reply_age)),
+        ..rules
+    }
+}
+
+fn rules_section(t: &mut Table) -> Rules {
+    let mut sensitive = t.strings("sensitive").unwrap_or_default();
+    sensitive.extend(sensitive_file(t));
+    let unknown = [("hint", UnknownCommand::Hint), ("ignore", UnknownCommand::Ignore)];
+    Rules {
+        prefixes: t.strings("prefixes").unwrap_or_else(|| vec!["/".into(), "／".into()]),
+        unknown_command: t.word("unknown_command", &unknown).unwrap_or(UnknownCommand::Hint),
+        sensitive,
+        commands_on_mention: t.flag("commands_on_mention", true),
+        bare_name: t.flag("bare_name", true),
+        commands: Vec::new(),
+        keywords: Vec::new(),
+        mention: None,
+        bindings: Vec::new(),
+    }
+}
+
+/// Words of `sensitive_file`, one a line; its path is relative to the app file.
+fn sensitive_file(t: &mut Table) -> Vec<String> {
+    let Some(name) = t.filled("sensitive_file") else { return Vec::new() };
+    let path = t.file().with_file_name(name);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let lines = text.trim_start_matches('\u{feff}').lines();
+            lines.map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+        }
+        Err(e) => {
+            t.fault(
+                "sensitive_file",
+                format!(
+                    "{} can't be read ({e}): create it, or correct its path, which is relative to this file",
+                    path.display()
+                ),
+            );
+            Vec::new()
+        }
+    }
+}
+
+fn commands(t: &mut Table, prefixes: &[String], max_reply_age: Duration) -> Vec<Command> {
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    t.each("commands", |t| {
+        let name = t.parsed("name", |text| command_name(text, prefixes));
+        let name = t.require("name", name, "write the word that calls the command, without its prefix");
+        let aliases = t.strings("aliases").unwrap_or_default();
+        for (i, alias) in aliases.iter().enumerate() {
+            if let Err(mend) = command_name(alias, prefixes) {
+                t.fault(&format!("aliases[{i}]"), format!("{alias:?} {mend}"));
+            }
+        }
+        one_command_each(t, &mut names, name.as_deref(), &aliases);
+        let summary = t.string("summary").unwrap_or_default();
+        let args = args(t);
+        let arg_names: Vec<_> = args.iter().map(|arg| arg.name.as_str()).collect();
+        let action = action(t, &Place { max_reply_age, args: Some(&arg_names) });
+        Some(Command { name: name?, aliases, summary, args, action: action? })
+    })
+}
+
+/// One word, as it follows a prefix.
+fn command_name(text: &str, prefixes: &[String]) -> Result<String, Mend> {
+    if text.is_empty() {
+        return Err("is empty: write the word that calls the command".into());
+    }
+    if text.contains(char::is_whitespace) {
+        return Err("holds a blank, which ends a command's name: write one word".into());
+    }
+    match prefixes.iter().find(|prefix| text.starts_with(prefix.as_str())) {
+        Some(prefix) => Err(format!("begins with the prefix {prefix:?}: write the name alone")),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// Notes names and aliases, case folded; one that is taken already is a fault.
+fn one_command_each(t: &Table, names: &mut BTreeMap<String, String>, name: Option<&str>, aliases: &[String]) {
+    let aliases = aliases.iter().enumerate().map(|(i, alias)| (format!("aliases[{i}]"), alias.as_str()));
+    for (key, word) in name.map(|name| ("name".to_owned(), name)).into_iter().chain(aliases) {
+        if let Some(place) = names.get(&word.to_lowercase()) {
+            t.fault(&key, format!("{word:?} calls a command already ({place}): remove one of the two, or rename it"));
+        } else {
+            names.insert(word.to_lowercase(), t.path_of(&key));
+        }
+    }
+}
+
+fn args(t: &mut Table) -> Vec<Arg> {
+    let mut before: Vec<Arg> = Vec::new();
+    t.each("args", |t| {
+        let arg = arg(t)?;
+        if before.iter().any(|other| other.name == arg.name) {
+            t.fault("name", format!("{:?} is the name of an argument before it: give each its own", arg.name));
+        }
+        match before.last() {
+            Some(last) if last.kind == ArgKind::Rest => {
+                t.fault_here(format!(
+                    "follows {:?}, which takes all that is left: move the one of type \"rest\" to the end",
+                    last.name
+                ));
+            }
+            Some(last) if arg.required && !last.required => {
+                t.fault(
+                    "required",
+                    format!(
+                        "is true after the optional {:?}: move required arguments in front, or make this one optional",
+                        last.name
+                    ),
+                );
+            }
+            _ => {}
+        }
+        before.push(arg.clone());
+        Some(arg)
+    })
+}
+
+fn arg(t: &mut Table) -> Option<Arg> {
+    const TYPES: [(&str, ArgKind); 7] = [
+        ("string", ArgKind::String),
+        ("integer", ArgKind::Integer),
+        ("number", ArgKind::Number),
+        ("phone", ArgKind::Phone),
+        ("date", ArgKind::Date),
+        ("choice", ArgKind::Choice(Vec::new())),
+        ("rest", ArgKind::Rest),
+    ];
+    let name = t.filled("name");
+    let name = t.require("name", name, "write the argument's key, as actions see it");
+    let label = t.filled("label");
+    let mut kind = t.word("type", &TYPES).unwrap_or(ArgKind::String);
+    let choices = t.strings("choices");
+    match (&mut kind, choices) {
+        (ArgKind::Choice(into), Some(choices)) if !choices.is_empty() => *into = choices,
+        (ArgKind::Choice(_), _) => {
+            t.fault("choices", "is missing: list what may be chosen, such as choices = [\"甲\", \"乙\"]")
+        }
+        (_, Some(_)) => t.fault("choices", "belongs to type \"choice\": write type = \"choice\", or remove it"),
+        (_, None) => {}
+    }
+    let required = t.flag("required", true);
+    let name = name?;
+    Some(Arg { label: label.unwrap_or_else(|| name.clone()), name, kind, required })
+}
+
+fn keyword(t: &mut Table, max_reply_age: Duration) -> Option<Keyword> {
+    let any = t.strings("any").filter(|any| !any.is_empty());
+    let any = t.require("any", any, "list the words that trigger it, such as any = [\"优惠券\"]");
+    let action = action(t, &Place { max_reply_age, args: Some(&[]) });
+    Some(Keyword { any: any?, action: action? })
+}
+
+fn binding(t: &mut Table, max_reply_age: Duration) -> Option<Binding> {
+    let pattern = t.parsed_unseen("pattern", |text| {
+        Regex::new(text).map_err(|e| format!("is no pattern ({}): correct it", in_one_line(&e)))
+    });
+    let pattern = t.require(
+        "pattern",
+        pattern,
+        "write a regular expression in single quotes, such as '手机号是(?P<phone>1\\d{10})'",
+    );
+    t.span("ttl", Duration::from_secs(7 * 24 * 60 * 60)); // taken for its form; no binding is kept yet
+    let action = action(t, &Place { max_reply_age, args: None });
+    Some(Binding { pattern: pattern?, action: action? })
+}
+
+/// The regex crate draws the pattern over several lines; the last says what is wrong.
+fn in_one_line(error: &regex::Error) -> String {
+    let text = error.to_string();
+    let last = text.lines().last().unwrap_or_default();
+    last.trim().trim_start_matches("error: ").to_owned()
+}
+
+/// How long an action may take.
+pub(super) fn longest(action: &Action) -> Duration {
+    match action {
+        Action::Reply { .. } | Action::Help => Duration::ZERO,
+        Action::Http(http) => http.timeout,
+    }
+}

@@ -1,0 +1,152 @@
+//! Faults of rules, arguments, actions and templates.
+
+use super::{Folder, each_app_fault, robot};
+use crate::config::settings::{Action, ArgKind};
+
+const HELP: &str = "action = { type = \"help\" }";
+
+fn command(name: &str, more: &str) -> String {
+    format!("[[commands]]\nname = \"{name}\"\n{HELP}\n{more}\n")
+}
+
+fn reply(text: &str) -> String {
+    let args = "args = [{ name = \"order_id\" }]";
+    robot(&format!("[[commands]]\nname = \"q\"\n{args}\naction = {{ type = \"reply\", text = '{text}' }}"))
+}
+
+#[test]
+fn names_of_commands() {
+    let two = |first: &str, second: &str| robot(&(command("query", first) + &command("find", second)));
+    each_app_fault(&[
+        (two("", "aliases = [\"query\"]"), "commands[1].aliases[0]", &["\"query\"", "commands[0].name", "rename"]),
+        (two("aliases = [\"Q\"]", "aliases = [\"q\"]"), "commands[1].aliases[0]", &["\"q\"", "commands[0].aliases[0]"]),
+        (two("aliases = [\"a\", \"a\"]", ""), "commands[0].aliases[1]", &["commands[0].aliases[0]"]),
+        (robot(&(command("Find", "") + &command("find", ""))), "commands[1].name", &["commands[0].name"]),
+        (robot(&command("/query", "")), "commands[0].name", &["prefix \"/\"", "alone"]),
+        (robot(&command("query order", "")), "commands[0].name", &["blank", "one word"]),
+        (robot(&command("", "")), "commands[0].name", &["empty"]),
+        (robot(&command("q", "aliases = [\"／x\"]")), "commands[0].aliases[0]", &["prefix"]),
+        (robot(&format!("[[commands]]\n{HELP}")), "commands[0].name", &["missing"]),
+        (robot("[[commands]]\nname = \"q\""), "commands[0].action", &["missing", "reply"]),
+    ]);
+}
+
+#[test]
+fn arguments() {
+    let args = |args: &str| robot(&command("q", &format!("args = [{args}]")));
+    each_app_fault(&[
+        (args("{ type = \"integer\" }"), "commands[0].args[0].name", &["missing"]),
+        (args("{ name = \"\" }"), "commands[0].args[0].name", &["empty"]),
+        (args("{ name = \"a\" }, { name = \"a\" }"), "commands[0].args[1].name", &["\"a\"", "its own"]),
+        (
+            args("{ name = \"a\", type = \"int\" }"),
+            "commands[0].args[0].type",
+            &["\"integer\"", "\"phone\"", "\"rest\""],
+        ),
+        (args("{ name = \"a\", type = \"choice\" }"), "commands[0].args[0].choices", &["missing"]),
+        (args("{ name = \"a\", type = \"choice\", choices = [] }"), "commands[0].args[0].choices", &["missing"]),
+        (args("{ name = \"a\", choices = [\"x\"] }"), "commands[0].args[0].choices", &["type \"choice\""]),
+        (args("{ name = \"a\", type = \"rest\" }, { name = \"b\" }"), "commands[0].args[1]", &["\"a\"", "to the end"]),
+        (
+            args("{ name = \"a\", required = false }, { name = \"b\" }"),
+            "commands[0].args[1].required",
+            &["optional \"a\"", "in front"],
+        ),
+        (args("{ name = \"a\", requird = false }"), "commands[0].args[0].requird", &["did you mean \"required\""]),
+    ]);
+    let text = args(
+        "{ name = \"a\", label = \"甲\", type = \"choice\", choices = [\"x\"] }, { name = \"b\", required = false, type = \"rest\" }",
+    );
+    let app = Folder::new().app("a", &text).settings().apps["a"].clone();
+    let [a, b] = app.rules.commands[0].args.as_slice() else { panic!("two arguments") };
+    assert_eq!((a.label.as_str(), &a.kind, a.required), ("甲", &ArgKind::Choice(vec!["x".into()]), true));
+    assert_eq!((b.label.as_str(), &b.kind, b.required), ("b", &ArgKind::Rest, false));
+}
+
+#[test]
+fn words_and_patterns() {
+    let rules = |text: &str| robot(&format!("[rules]\n{text}"));
+    let binding = |text: &str| robot(&format!("[[bindings]]\n{text}"));
+    each_app_fault(&[
+        (rules("prefixes = [\"/\", \"\"]"), "rules.prefixes[1]", &["empty"]),
+        (rules("sensitive = [\" \"]"), "rules.sensitive[0]", &["empty"]),
+        (rules("sensitive_file = \"none.txt\""), "rules.sensitive_file", &["apps/none.txt", "relative to this file"]),
+        (rules("unknown_command = \"help\""), "rules.unknown_command", &["\"hint\", \"ignore\""]),
+        (robot(&format!("[[keywords]]\n{HELP}")), "keywords[0].any", &["missing"]),
+        (robot(&format!("[[keywords]]\nany = []\n{HELP}")), "keywords[0].any", &["missing", "list the words"]),
+        (robot(&format!("[[keywords]]\nany = [\"\"]\n{HELP}")), "keywords[0].any[0]", &["empty"]),
+        (robot("[[keywords]]\nany = [\"x\"]"), "keywords[0].action", &["missing"]),
+        (robot("[mention]"), "mention.action", &["missing"]),
+        (binding(&format!("pattern = '(unclosed'\n{HELP}")), "bindings[0].pattern", &["unclosed group", "correct it"]),
+        (binding(&format!("pattern = 'a(?=b)'\n{HELP}")), "bindings[0].pattern", &["look-around"]),
+        (binding(HELP), "bindings[0].pattern", &["missing"]),
+        (binding("pattern = 'x'"), "bindings[0].action", &["missing"]),
+        (binding(&format!("pattern = 'x'\nttl = \"week\"\n{HELP}")), "bindings[0].ttl", &["\"week\"", "7d"]),
+    ]);
+}
+
+#[test]
+fn sensitive_words_come_from_list_and_file() {
+    let app = robot("[rules]\nsensitive = [\"甲\"]\nsensitive_file = \"words.txt\"");
+    let folder = Folder::new().file("apps/words.txt", "\u{feff}乙\r\n\n 丙 丁 \n").app("a", &app);
+    assert_eq!(folder.settings().apps["a"].rules.sensitive, ["甲", "乙", "丙 丁"]);
+}
+
+#[test]
+fn actions() {
+    let mention = |action: &str| robot(&format!("[mention]\naction = {action}"));
+    each_app_fault(&[
+        (mention("\"help\""), "mention.action", &["a string", "a table"]),
+        (mention("{}"), "mention.action.type", &["missing", "\"reply\", \"http\", \"llm\", \"help\""]),
+        (mention("{ type = \"htpp\", url = \"x\" }"), "mention.action.type", &["did you mean \"http\""]),
+        (
+            mention("{ type = \"llm\", model = \"m\", api_key = \"k\" }"),
+            "mention.action.type",
+            &["not available in this version", "http"],
+        ),
+        (mention("{ type = \"reply\" }"), "mention.action.text", &["missing"]),
+        (mention("{ type = \"reply\", text = \"\" }"), "mention.action.text", &["empty"]),
+        (mention("{ type = \"help\", text = \"x\" }"), "mention.action.text", &["unknown"]),
+        (mention("{ type = \"http\" }"), "mention.action.url", &["missing"]),
+        (mention("{ type = \"http\", url = \"orders:9000/bot\" }"), "mention.action.url", &["orders:", "http://"]),
+        (mention("{ type = \"http\", url = \"/bot\" }"), "mention.action.url", &["no URL"]),
+        (
+            mention("{ type = \"http\", url = \"http://o\", timeout = \"11m\" }"),
+            "mention.action.timeout",
+            &["11m", "max_reply_age (10m)"],
+        ),
+        (mention("{ type = \"http\", url = \"http://o\", secret = \"\" }"), "mention.action.secret", &["empty"]),
+    ]);
+    let app =
+        Folder::new().app("a", &mention("{ type = \"http\", url = \"http://o:9000/bot\", secret = \"${OPS_TOKEN}\" }"));
+    let app = app.settings().apps["a"].clone();
+    let Some(Action::Http(http)) = &app.rules.mention else { panic!("an http action") };
+    assert_eq!((http.url.as_str(), http.timeout.as_secs()), ("http://o:9000/bot", 8));
+    assert_eq!(http.secret.as_ref().map(|s| s.expose()), Some("ops-secret"));
+}
+
+#[test]
+fn templates_hold_plain_values_only() {
+    let key = "commands[0].action.text";
+    each_app_fault(&[
+        (reply("{% if args.order_id %}x{% endif %}"), key, &["{%", "plain values"]),
+        (reply("{# note #}"), key, &["{#", "plain values"]),
+        (reply("{{ args.order_id"), key, &["without", "close it"]),
+        (reply("{{ args.order_id | upper }}"), key, &["no plain value", "{{ args.order_id }}"]),
+        (reply("{{ range(9) }}"), key, &["no plain value"]),
+        (reply("{{ 1 + 1 }}"), key, &["no plain value"]),
+        (reply("{{ args[\"order_id\"] }}"), key, &["no plain value"]),
+        (reply("{{- user.name }}"), key, &["no plain value"]),
+        (reply("{{ }}"), key, &["no plain value"]),
+        (reply("{{ args. }}"), key, &["no plain value"]),
+        (reply("{{ usr.name }}"), key, &["\"usr\"", "did you mean \"user\"", "\"session\""]),
+        (reply("{{ args.orderid }}"), key, &["\"orderid\"", "did you mean \"order_id\"", "args"]),
+    ]);
+    for text in [
+        "订单 {{ args.order_id }} {{user.name}} {{ chat.id }} {{ session.turns.0.text }}",
+        "{a} }} 50%",
+        "{{ sender.key }}{{ message.text }}{{ command.name }}",
+    ] {
+        Folder::new().app("a", &reply(text)).settings();
+    }
+}

@@ -1,0 +1,194 @@
+//! Commands: a prefix and a name (`/query 1001`), or a name alone where the text speaks to the bot.
+//!
+//! What always holds:
+//!
+//! - A name is a whole word: `/queryabc` is not `/query`, and a name inside prose is prose.
+//! - What follows a prefix but can't be a command's name (`/etc/passwd`, `//`, `/stop@OtherBot`, `/` alone) is no
+//!   command of ours and gets no hint.
+//! - Without a prefix, words beyond what a command takes make it prose, which is for `[mention]`, where there is one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::args::{self, Fault};
+use super::fold::{blank, fold, fold_char};
+use super::mention::{Address, Mentions};
+use super::{Action, CommandCall, Decision, RuleError, Run, Trigger, texts};
+use crate::config::settings::{self, Arg, UnknownCommand};
+
+/// A command, ready to run.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) name: String,
+    pub(super) aliases: Vec<String>,
+    pub(super) summary: String,
+    pub(super) args: Vec<Arg>,
+    pub(super) action: Arc<Action>,
+}
+
+/// An app's commands.
+#[derive(Debug)]
+pub(super) struct Commands {
+    /// Folded, longest first.
+    prefixes: Vec<String>,
+    /// What texts show in front of a name.
+    shown_prefix: String,
+    unknown: UnknownCommand,
+    on_mention: bool,
+    /// Whether prose that speaks to the bot has another rule to go to.
+    prose_is_answered: bool,
+    /// In the order of the file, the built-in `help` last.
+    list: Vec<Command>,
+    /// Folded names and aliases to places in `list`.
+    by_name: HashMap<String, usize>,
+    /// The name of the first command that lists the others.
+    help: Option<String>,
+}
+
+impl Commands {
+    /// Prepares the commands and adds `help` (帮助) where none of them lists the others and its name is free.
+    pub(super) fn compile(rules: &settings::Rules) -> Result<Self, RuleError> {
+        let mut prefixes: Vec<String> = rules.prefixes.iter().map(|prefix| fold(prefix)).collect();
+        if prefixes.iter().any(|prefix| prefix.trim().is_empty()) {
+            return Err(RuleError::Empty("prefix"));
+        }
+        prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
+        let mut commands = Self {
+            prefixes,
+            shown_prefix: rules.prefixes.first().cloned().unwrap_or_default(),
+            unknown: rules.unknown_command,
+            on_mention: rules.commands_on_mention,
+            prose_is_answered: rules.mention.is_some(),
+            list: Vec::with_capacity(rules.commands.len() + 1),
+            by_name: HashMap::new(),
+            help: None,
+        };
+        for command in &rules.commands {
+            let place = format!("command `{}`", command.name);
+            commands.add(Command {
+                name: command.name.clone(),
+                aliases: command.aliases.clone(),
+                summary: command.summary.clone(),
+                args: command.args.clone(),
+                action: Action::compile(&command.action, &place)?,
+            })?;
+        }
+        if commands.help.is_none() && !commands.by_name.contains_key("help") {
+            commands.add_help()?;
+        }
+        Ok(commands)
+    }
+
+    fn add_help(&mut self) -> Result<(), RuleError> {
+        let aliases = ["帮助"].iter().filter(|alias| !self.by_name.contains_key(**alias));
+        self.add(Command {
+            name: "help".to_owned(),
+            aliases: aliases.map(|alias| (*alias).to_owned()).collect(),
+            summary: texts::HELP_SUMMARY.to_owned(),
+            args: Vec::new(),
+            action: Arc::new(Action::Help),
+        })
+    }
+
+    fn add(&mut self, command: Command) -> Result<(), RuleError> {
+        for name in std::iter::once(&command.name).chain(&command.aliases) {
+            let folded = fold(name);
+            if folded.is_empty() || folded.contains(char::is_whitespace) {
+                return Err(RuleError::NotAWord(name.clone()));
+            }
+            if self.by_name.insert(folded, self.list.len()).is_some() {
+                return Err(RuleError::NameTaken(name.clone()));
+            }
+        }
+        if self.help.is_none() && matches!(*command.action, Action::Help) {
+            self.help = Some(command.name.clone());
+        }
+        self.list.push(command);
+        Ok(())
+    }
+
+    /// The list that `help` answers with.
+    pub(super) fn help_text(&self) -> String {
+        texts::help(&self.shown_prefix, self.list.iter())
+    }
+
+    /// What a text does as a command; `None` where it is none.
+    pub(super) fn decide(&self, mentions: &Mentions, address: &Address<'_>) -> Option<Decision> {
+        if address.behind && !self.on_mention {
+            return None;
+        }
+        match self.behind_prefix(address.words) {
+            Some(words) => self.prefixed(mentions, words),
+            None if self.on_mention => self.bare(mentions, address),
+            None => None,
+        }
+    }
+
+    /// The words behind a prefix.
+    fn behind_prefix<'t>(&self, words: &'t str) -> Option<&'t str> {
+        let behind = self.prefixes.iter().find_map(|prefix| {
+            let mut chars = words.chars();
+            prefix.chars().all(|want| chars.next().is_some_and(|c| fold_char(c) == want)).then(|| chars.as_str())
+        })?;
+        Some(behind.trim_start_matches(blank))
+    }
+
+    fn prefixed(&self, mentions: &Mentions, words: &str) -> Option<Decision> {
+        let named = mentions.split_name(words);
+        if let Some(command) = self.find(named.name) {
+            return Some(self.call(command, named.rest).unwrap_or_else(|fault| self.refuse(command, &fault)));
+        }
+        can_be_a_name(named.name).then(|| match self.unknown {
+            UnknownCommand::Ignore => Decision::Ignore { reason: "unknown_command".to_owned() },
+            UnknownCommand::Hint => Decision::Say {
+                rule: "unknown_command".to_owned(),
+                text: texts::unknown(&self.shown_prefix, named.name, self.help.as_deref()),
+            },
+        })
+    }
+
+    fn bare(&self, mentions: &Mentions, address: &Address<'_>) -> Option<Decision> {
+        let named = mentions.split_name(address.words);
+        let command = self.find(named.name).filter(|_| address.to_us || named.glued)?;
+        match self.call(command, named.rest) {
+            Ok(run) => Some(run),
+            Err(Fault::TooMany) if self.prose_is_answered => None,
+            Err(fault) => Some(self.refuse(command, &fault)),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&Command> {
+        self.by_name.get(&fold(name)).and_then(|at| self.list.get(*at))
+    }
+
+    fn call<'a>(&self, command: &'a Command, rest: &'a str) -> Result<Decision, Fault<'a>> {
+        let args = args::read(&command.args, rest)?;
+        Ok(Decision::Run(Run {
+            rule: rule(command),
+            trigger: Trigger::Command,
+            action: command.action.clone(),
+            command: Some(CommandCall { name: command.name.clone(), args }),
+            captures: None,
+        }))
+    }
+
+    fn refuse(&self, command: &Command, fault: &Fault<'_>) -> Decision {
+        let prefix = &self.shown_prefix;
+        let text = match fault {
+            Fault::Missing(arg) => texts::missing(prefix, command, arg),
+            Fault::Wrong { arg, given } => texts::wrong(prefix, command, arg, given),
+            Fault::TooMany => texts::too_many(prefix, command),
+        };
+        Decision::Say { rule: rule(command), text }
+    }
+}
+
+fn rule(command: &Command) -> String {
+    format!("command:{}", command.name)
+}
+
+/// Whether a word behind a prefix looks like a try at a command, rather than a path, an emoticon or another bot's.
+fn can_be_a_name(word: &str) -> bool {
+    let folded = fold(word);
+    folded.starts_with(char::is_alphabetic) && folded.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+}

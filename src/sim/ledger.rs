@@ -1,0 +1,379 @@
+//! The ledger: what was posted, what came back, and everything that should not have happened.
+//!
+//! It sees the gateway from outside only. A reply is traced to its message by the [`Tag`] in its text, so the ledger can
+//! say of each one whether it stands in the right chat, came once, and came in order. Always: a violation, once recorded,
+//! stays; a message counts as lost only when WeCom got its `success` and no reply followed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use tokio::sync::watch;
+
+use super::violation::{Tag, Violation};
+
+/// One message of a load.
+#[derive(Debug)]
+struct Message {
+    chat: String,
+    sender: String,
+    answered: bool,
+    posted: Option<Instant>,
+    acked: bool,
+    replied: bool,
+}
+
+impl Message {
+    /// Whether `tag` names this message (the serial is known to fit).
+    fn is(&self, tag: &Tag) -> bool {
+        self.chat == tag.chat && self.sender == tag.sender
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    messages: HashMap<u64, Message>,
+    replied: HashSet<Tag>,
+    last_serial: HashMap<(String, String), u64>,
+    violations: Vec<Violation>,
+    latency: Histogram<u64>,
+    progress: Progress,
+    first_post: Option<Instant>,
+    last_event: Option<Instant>,
+}
+
+/// How far a load is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Messages posted at least once.
+    pub posted: u64,
+    /// Of these, answered with `success`.
+    pub acked: u64,
+    /// Posts beyond the first of a message: doubles, late copies, retries.
+    pub copies: u64,
+    /// Acked messages that want a reply.
+    pub wanted: u64,
+    /// Acked messages that want a reply and have none yet.
+    pub missing: u64,
+    /// Tagged replies that arrived.
+    pub replies: u64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Counts.
+    pub progress: Progress,
+    /// Replies in another chat than their message's.
+    pub misrouted: u64,
+    /// Replies beyond the first of a message.
+    pub repeated: u64,
+    /// Replies after the reply to a later message of the same member in the same chat.
+    pub out_of_order: u64,
+    /// Everything else that is recorded as a violation.
+    pub other: u64,
+    /// First post of a message to the arrival of its reply.
+    pub mean: Duration,
+    /// 95 % of replies came within this.
+    pub p95: Duration,
+    /// 99 % of replies came within this.
+    pub p99: Duration,
+    /// First post to last ack or reply.
+    pub took: Duration,
+}
+
+impl Summary {
+    /// Whether every promise that the ledger can see was kept.
+    pub fn kept(&self) -> bool {
+        self.progress.missing == 0 && self.misrouted + self.repeated + self.out_of_order + self.other == 0
+    }
+    /// Messages a second.
+    pub fn throughput(&self) -> f64 {
+        self.progress.acked as f64 / self.took.as_secs_f64().max(f64::EPSILON)
+    }
+}
+
+/// Shared between the load, the fake WeCom and whoever watches.
+#[derive(Debug)]
+pub struct Ledger {
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+}
+
+/// Longest latency that is told apart; what is slower counts as this.
+const SLOWEST: Duration = Duration::from_secs(3600);
+
+impl Default for Ledger {
+    fn default() -> Self {
+        let mut latency = Histogram::new(3).unwrap_or_else(|_| unreachable!("3 digits are allowed"));
+        latency.auto(true);
+        let state = State {
+            messages: HashMap::new(),
+            replied: HashSet::new(),
+            last_serial: HashMap::new(),
+            violations: Vec::new(),
+            latency,
+            progress: Progress::default(),
+            first_post: None,
+            last_event: None,
+        };
+        Self { state: Mutex::new(state), changed: watch::Sender::new(0) }
+    }
+}
+
+impl Ledger {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes everybody who waits for a change.
+    pub fn stir(&self) {
+        self.changed.send_modify(|n| *n += 1);
+    }
+
+    /// Announces a message before its first post; `answered`: it wants exactly one reply, else none.
+    pub fn expect(&self, tag: &Tag, answered: bool) {
+        let message = Message {
+            chat: tag.chat.clone(),
+            sender: tag.sender.clone(),
+            answered,
+            posted: None,
+            acked: false,
+            replied: false,
+        };
+        self.state().messages.insert(tag.serial, message);
+    }
+
+    /// A post of this message begins now.
+    pub fn posted(&self, serial: u64) {
+        let mut state = self.state();
+        let now = Instant::now();
+        state.first_post.get_or_insert(now);
+        let Some(message) = state.messages.get_mut(&serial) else { return };
+        let first = message.posted.is_none();
+        message.posted.get_or_insert(now);
+        if first {
+            state.progress.posted += 1;
+        } else {
+            state.progress.copies += 1;
+        }
+    }
+
+    /// A post of this message was answered with 200.
+    pub fn acked(&self, serial: u64) {
+        let mut state = self.state();
+        state.last_event = Some(Instant::now());
+        let Some(message) = state.messages.get_mut(&serial) else { return };
+        if std::mem::replace(&mut message.acked, true) {
+            return;
+        }
+        let (wanted, missing) = (message.answered, message.answered && !message.replied);
+        state.progress.acked += 1;
+        state.progress.wanted += u64::from(wanted);
+        state.progress.missing += u64::from(missing);
+        drop(state);
+        self.stir();
+    }
+
+    /// A reply arrived in `chat`: checks its place, its count and its order by the tag in its text. A text that was joined
+    /// from several replies counts as each of them; one without a tag is passed over.
+    pub fn replied(&self, chat: &str, text: &str) {
+        let mut tags: Vec<Tag> = Vec::new();
+        Tag::all(text).for_each(|tag| {
+            if !tags.contains(&tag) {
+                tags.push(tag);
+            }
+        });
+        let mut state = self.state();
+        let now = Instant::now();
+        state.last_event = Some(now);
+        for tag in tags {
+            state.progress.replies += 1;
+            let found = state.judge(chat, &tag);
+            state.violations.extend(found);
+            state.note_reply(&tag, now);
+        }
+        drop(state);
+        self.stir();
+    }
+
+    /// Records what went wrong.
+    pub fn violate(&self, violation: Violation) {
+        self.state().violations.push(violation);
+        self.stir();
+    }
+
+    /// Everything that went wrong so far.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.state().violations.clone()
+    }
+
+    /// How far the load is.
+    pub fn progress(&self) -> Progress {
+        self.state().progress
+    }
+
+    /// Wakes its receiver at everything that reaches the fake.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Waits until every acked message that wants a reply has one; `false` when nothing moved for `patience`.
+    pub async fn all_answered(&self, patience: Duration) -> bool {
+        let mut changes = self.changes();
+        let mut seen = self.progress();
+        while seen.missing > 0 {
+            let moved = async { while self.progress() == seen && changes.changed().await.is_ok() {} };
+            if tokio::time::timeout(patience, moved).await.is_err() {
+                return false;
+            }
+            seen = self.progress();
+        }
+        true
+    }
+
+    /// Acked messages whose reply is missing, at most `limit`, lowest serial first.
+    pub fn lost(&self, limit: usize) -> Vec<Tag> {
+        let state = self.state();
+        let lost = state.messages.iter().filter(|(_, m)| m.answered && m.acked && !m.replied);
+        let mut tags: Vec<Tag> = lost.map(|(serial, m)| Tag::new(&m.chat, &m.sender, *serial)).collect();
+        tags.sort_by_key(|tag| tag.serial);
+        tags.truncate(limit);
+        tags
+    }
+
+    /// What it all came to.
+    pub fn summary(&self) -> Summary {
+        let state = self.state();
+        let (mut misrouted, mut repeated, mut out_of_order, mut other) = (0, 0, 0, 0);
+        for violation in &state.violations {
+            match violation {
+                Violation::WrongChat { .. } | Violation::ForeignWebhook => misrouted += 1,
+                Violation::Repeated(_) => repeated += 1,
+                Violation::OutOfOrder { .. } => out_of_order += 1,
+                _ => other += 1,
+            }
+        }
+        let span = state.first_post.zip(state.last_event);
+        Summary {
+            progress: state.progress,
+            misrouted,
+            repeated,
+            out_of_order,
+            other,
+            mean: Duration::from_micros(state.latency.mean() as u64),
+            p95: Duration::from_micros(state.latency.value_at_quantile(0.95)),
+            p99: Duration::from_micros(state.latency.value_at_quantile(0.99)),
+            took: span.map_or(Duration::ZERO, |(from, to)| to.duration_since(from)),
+        }
+    }
+}
+
+impl State {
+    /// What is wrong with a reply to `tag` in `chat`.
+    fn judge(&self, chat: &str, tag: &Tag) -> Vec<Violation> {
+        let mut found = Vec::new();
+        if tag.chat != chat {
+            found.push(Violation::WrongChat { tag: tag.clone(), chat: chat.to_owned() });
+        }
+        if self.replied.contains(tag) {
+            found.push(Violation::Repeated(tag.clone()));
+            return found;
+        }
+        if let Some(after) = self.last_serial.get(&(tag.chat.clone(), tag.sender.clone())).filter(|n| **n > tag.serial)
+        {
+            found.push(Violation::OutOfOrder { tag: tag.clone(), after: *after });
+        }
+        if let Some(message) = self.messages.get(&tag.serial) {
+            if !message.is(tag) {
+                let foreign = Tag::new(&message.chat, &message.sender, tag.serial);
+                let (chat, sender) = (tag.chat.clone(), tag.sender.clone());
+                found.push(Violation::MixedContext { chat, sender, foreign });
+            } else if !message.answered {
+                found.push(Violation::Unasked(tag.clone()));
+            }
+        }
+        found
+    }
+
+    fn note_reply(&mut self, tag: &Tag, now: Instant) {
+        if !self.replied.insert(tag.clone()) {
+            return;
+        }
+        let last = self.last_serial.entry((tag.chat.clone(), tag.sender.clone())).or_default();
+        *last = tag.serial.max(*last);
+        let Some(message) = self.messages.get_mut(&tag.serial).filter(|m| m.is(tag)) else { return };
+        message.replied = true;
+        let (was_missing, posted) = (message.acked && message.answered, message.posted);
+        self.progress.missing -= u64::from(was_missing);
+        if let Some(posted) = posted {
+            let micros = now.duration_since(posted).min(SLOWEST).as_micros();
+            self.latency.saturating_record(u64::try_from(micros).unwrap_or(u64::MAX));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn posted(ledger: &Ledger, serial: u64, answered: bool) -> Tag {
+        let tag = Tag::new("c1", "u1", serial);
+        ledger.expect(&tag, answered);
+        ledger.posted(serial);
+        ledger.acked(serial);
+        tag
+    }
+
+    #[test]
+    fn each_broken_promise_is_seen() {
+        let ledger = Ledger::default();
+        let tags: Vec<Tag> = (1..=5).map(|n| posted(&ledger, n, n != 4)).collect();
+        ledger.posted(1);
+        ledger.replied("c1", &tags[1].to_string());
+        ledger.replied("c1", &tags[0].to_string());
+        ledger.replied("c1", &tags[1].to_string());
+        ledger.replied("c2", &tags[2].to_string());
+        ledger.replied("c1", &tags[3].to_string());
+        ledger.replied("c1", "[c1 u2 5]");
+        assert_eq!(
+            ledger.violations(),
+            [
+                Violation::OutOfOrder { tag: tags[0].clone(), after: 2 },
+                Violation::Repeated(tags[1].clone()),
+                Violation::WrongChat { tag: tags[2].clone(), chat: "c2".into() },
+                Violation::Unasked(tags[3].clone()),
+                Violation::MixedContext { chat: "c1".into(), sender: "u2".into(), foreign: tags[4].clone() },
+            ]
+        );
+        assert_eq!(ledger.lost(9), [tags[4].clone()]);
+        let summary = ledger.summary();
+        let counts = [summary.misrouted, summary.repeated, summary.out_of_order, summary.other];
+        assert_eq!((counts, summary.kept()), ([1, 1, 1, 2], false));
+        assert_eq!(summary.progress, Progress { posted: 5, acked: 5, copies: 1, wanted: 4, missing: 1, replies: 6 });
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_with_the_last_reply_or_with_patience() {
+        let ledger = Ledger::default();
+        let tag = posted(&ledger, 1, true);
+        assert!(!ledger.all_answered(Duration::from_millis(1)).await);
+        let (done, ()) = tokio::join!(ledger.all_answered(Duration::from_secs(60)), async {
+            tokio::task::yield_now().await;
+            ledger.replied("c1", &tag.to_string());
+        });
+        assert!(done && ledger.summary().kept());
+    }
+
+    #[test]
+    fn a_reply_that_outruns_its_ack_is_not_missing() {
+        let ledger = Ledger::default();
+        let tag = Tag::new("c1", "u1", 1);
+        ledger.expect(&tag, true);
+        ledger.posted(1);
+        ledger.replied("c1", &tag.to_string());
+        ledger.acked(1);
+        assert_eq!(ledger.progress().missing, 0);
+    }
+}
