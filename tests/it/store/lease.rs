@@ -98,6 +98,26 @@ pub async fn a_released_message_can_be_claimed_at_once(fixture: &impl Fixture) {
     assert_eq!(finish(&store, commit(&second, vec![])).await, Committed::Done);
 }
 
+pub async fn a_lane_given_back_for_a_while_waits_so_long(fixture: &impl Fixture) {
+    let store = fixture.store();
+    enqueue(&store, arrival("chat", "u", "m1", "r1")).await;
+    let first = take(&store).await;
+    store.release(Side::In, vec![first.lease.clone()], LONG).await.expect("release");
+    let claimed = store.claim_messages(1, LONG).await.expect("claim");
+    assert!(claimed.items.is_empty());
+    let wait = claimed.next_wake.expect("a pause ends");
+    assert!(wait <= LONG && wait > LONG / 2, "{wait:?}");
+    // Nobody holds it meanwhile, and what comes in does not end the pause.
+    assert_eq!(finish(&store, commit(&first, vec![])).await, Committed::Lost);
+    enqueue(&store, arrival("chat", "u", "m2", "r2")).await;
+    assert!(store.claim_messages(1, LONG).await.expect("claim").items.is_empty());
+
+    enqueue(&store, arrival("other", "u", "m1", "r3")).await;
+    let other = take(&store).await;
+    store.release(Side::In, vec![other.lease], SHORT).await.expect("release");
+    assert_eq!(await_message(&store).await.message.request_id, "r3");
+}
+
 pub async fn an_idle_store_has_nothing_to_wait_for(fixture: &impl Fixture) {
     let store = fixture.store();
     for _ in 0..3 {

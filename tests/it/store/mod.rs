@@ -297,6 +297,7 @@ macro_rules! contract_suite {
                 a_renewed_lease_holds
                 a_lost_lease_is_not_renewed
                 a_released_message_can_be_claimed_at_once
+                a_lane_given_back_for_a_while_waits_so_long
                 an_idle_store_has_nothing_to_wait_for
                 next_wake_is_the_nearest_end_of_a_lease
                 new_work_wakes_its_side
