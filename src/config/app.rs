@@ -19,7 +19,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a chat's robot may send unless it is said otherwise: WeCom's own limit.
 const ROBOT_PACE: Pace = Pace { limit: 20, window: Duration::from_secs(60) };
 
-/// An app file as read: what the checks across files need, and the app itself where nothing it can't do without is at fault.
+/// An app file as read: what the checks across files need, and the app itself, unless it lacks what makes its kind.
 pub(super) struct AppFile {
     pub(super) file: PathBuf,
     pub(super) id: String,
@@ -43,8 +43,8 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
     let (kind, app_kind) = kind::kind(t, &process.server);
     let max_reply_age = t.span("max_reply_age", Duration::from_secs(10 * 60));
     let own_ttl = t.parsed("dedup_ttl", units::some_duration);
-    let default_ttl = if kind == Some(Kind::Json) { DAY } else { process.dedup.ttl };
-    let dedup_ttl = own_ttl.unwrap_or(default_ttl);
+    let is_json = kind == Some(Kind::Json);
+    let dedup_ttl = own_ttl.unwrap_or(if is_json { DAY } else { process.dedup.ttl });
     t.word("on_unknown", &[("hold", ()), ("retry", ())]); // taken for its form; no channel of this version repeats
 
     let bot_names = t.strings("bot_names").unwrap_or_default();
@@ -64,8 +64,8 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
         id: id.to_owned(),
         max_reply_age,
         dedup_ttl,
-        shares_ttl: own_ttl.is_none() && kind != Some(Kind::Json),
-        has_timestamps: kind != Some(Kind::Json),
+        shares_ttl: own_ttl.is_none() && !is_json,
+        has_timestamps: !is_json,
         longest_action: longest_action(&rules),
         webhooks,
         app: app_kind.map(|kind| App {

@@ -53,13 +53,8 @@ fn sensitive_file(t: &mut Table) -> Vec<String> {
             lines.map(str::trim).filter(|line| is_visible(line)).map(str::to_owned).collect()
         }
         Err(e) => {
-            t.fault(
-                "sensitive_file",
-                format!(
-                    "{} can't be read ({e}): create it, or correct its path, which is relative to this file",
-                    path.display()
-                ),
-            );
+            let why = format!("{} can't be read ({e})", path.display());
+            t.fault("sensitive_file", format!("{why}: create it, or correct its path, which is relative to this file"));
             Vec::new()
         }
     }
