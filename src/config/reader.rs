@@ -14,6 +14,7 @@ use super::expand::{Environment, expand};
 use super::faults::Ledger;
 use super::units::{self, Mend};
 use crate::model::Secret;
+use crate::rules::fold::fold;
 
 /// One file while it is read.
 pub(super) struct Source<'a> {
@@ -152,7 +153,7 @@ impl<'a> Table<'a> {
     /// A string that isn't blank.
     pub(super) fn filled(&mut self, key: &'static str) -> Option<String> {
         let text = self.string(key)?;
-        if text.trim().is_empty() {
+        if !is_visible(&text) {
             self.fault(key, "is empty: fill it, or remove the key");
             return None;
         }
@@ -192,6 +193,13 @@ impl<'a> Table<'a> {
                 format!("is not known here: {meant}write one of {}", quoted(&names))
             })
         })
+    }
+
+    /// One of a few words, which must be there.
+    pub(super) fn required_word<T: Clone>(&mut self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
+        let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        let word = self.word(key, words);
+        self.require(key, word, &format!("write one of {}", quoted(&names)))
     }
 
     /// `true` or `false`.
@@ -244,7 +252,7 @@ impl<'a> Table<'a> {
         let text_at = |(i, item)| {
             let at = format!("{key}[{i}]");
             let text = self.text_of(&at, item).map(|text| text.value);
-            if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+            if text.as_ref().is_some_and(|text| !is_visible(text)) {
                 self.fault(&at, "is empty: fill it, or remove it");
             }
             text.unwrap_or_default()
@@ -291,6 +299,11 @@ impl<'a> Table<'a> {
             }
         }
     }
+}
+
+/// Whether a text shows anything: neither blanks nor zero-width characters alone.
+pub(super) fn is_visible(text: &str) -> bool {
+    !fold(text).trim().is_empty()
 }
 
 /// A string with everything put in, and as it stands in the file.

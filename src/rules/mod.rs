@@ -9,7 +9,7 @@
 
 mod args;
 mod commands;
-mod fold;
+pub(crate) mod fold;
 mod mention;
 #[cfg(test)]
 pub(crate) mod tests;
