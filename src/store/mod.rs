@@ -14,6 +14,7 @@
 
 pub mod embedded;
 pub mod journal;
+pub mod lock;
 pub mod redis;
 mod wakeups;
 
