@@ -2,4 +2,5 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod redis_server;
 mod store;

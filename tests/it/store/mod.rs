@@ -10,6 +10,7 @@ mod journal;
 mod late;
 mod lease;
 mod outbound;
+mod redis;
 mod settle;
 mod turn;
 
