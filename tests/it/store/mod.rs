@@ -9,6 +9,7 @@ mod inbound;
 mod journal;
 mod late;
 mod lease;
+mod model;
 mod outbound;
 mod redis;
 mod settle;
@@ -359,6 +360,8 @@ macro_rules! contract_suite {
                 a_chat_tells_its_state
                 a_dead_chat_tells_its_route_and_last_error
                 busy_chats_are_those_with_something_waiting;
+            model:
+                any_interleaving_keeps_the_promises;
         }
     };
 }
