@@ -11,6 +11,7 @@ mod late;
 mod lease;
 mod model;
 mod outbound;
+mod redis;
 mod settle;
 mod turn;
 

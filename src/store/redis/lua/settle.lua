@@ -54,7 +54,7 @@ end
 -- Whether a ready lane's turn is before the one this lane would get now.
 local function another_is_first(lane)
   local first = redis.call('ZRANGE', K.ready('out'), 0, 0, 'WITHSCORES')
-  return first[2] and tonumber(first[2]) < next_turn() - ahead('out', lane)
+  return first[2] and tonumber(first[2]) < next_turn() - ahead_of_others('out', lane)
 end
 
 local function go_on_with_next(lane, lease, route, limit, window_ms, lease_ms)
