@@ -1,7 +1,7 @@
 //! What a decrypted callback, or a plain JSON webhook, says: who, where, what.
 //!
 //! WeCom's products name the same things differently: `ChatId`, `chatid`, `chat_id`; `Content`, `Text/Content`,
-//! `text.content`; `Event`, `Event/EventType`, `event.eventtype`. The differences end here ([`facts`] holds the
+//! `text.content`; `Event`, `Event/EventType`, `event.eventtype`. The differences end here (`facts` holds the
 //! table), so no later code guesses. The document is read in one pass, XML and JSON alike, and nothing is built
 //! from it but the few values below.
 //!

@@ -1,5 +1,7 @@
 //! Samples of every product's payloads (ids made up), and what must not be taken.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn read(text: &str) -> Payload {
@@ -10,8 +12,10 @@ fn refused(text: &str) -> PayloadError {
     parse(text.as_bytes(), &Fields::default()).unwrap_err()
 }
 
-/// The six things most tests look at: chat, kind, message id, sender, type, text.
-fn gist(payload: &Payload) -> (Option<&str>, ChatKind, Option<&str>, Option<(&str, SenderKind)>, &str, &str) {
+/// What most tests look at: chat, kind, message id, sender, type, text.
+type Gist<'a> = (Option<&'a str>, ChatKind, Option<&'a str>, Option<(&'a str, SenderKind)>, &'a str, &'a str);
+
+fn gist(payload: &Payload) -> Gist<'_> {
     let sender = payload.sender.as_ref().map(|(id, kind)| (id.as_str(), *kind));
     (payload.chat_id.as_deref(), payload.chat_kind, payload.msg_id.as_deref(), sender, &payload.msg_type, &payload.text)
 }
@@ -386,4 +390,24 @@ fn a_byte_order_mark_and_blanks_in_front_are_passed_over() {
 fn digests_tell_events_apart() {
     assert_eq!(digest(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_ne!(digest(b"<xml><UserID>a</UserID></xml>"), digest(b"<xml><UserID>b</UserID></xml>"));
+}
+
+proptest! {
+    /// Damaged in any place, a payload is read or refused, and no id comes out that stores and logs can't take.
+    #[test]
+    fn damage_never_panics(sample in 0..3usize, at in 0..400usize, cut in 0..5usize, insert in ".{0,3}") {
+        let xml = robot("<MsgType>text</MsgType><Text><Content><![CDATA[a]]>&amp;b</Content></Text>");
+        let json = r#"{"chatid":"wrG","from":{"userid":"u"},"msgid":12345678901234567890,"msgtype":"mixed","mixed":{"msg_item":[{"text":{"content":"\u4f60"}}]}}"#;
+        let text = [xml.as_str(), json, "<xml><MsgType>event</MsgType><Event>LOCATION</Event></xml>"][sample];
+        let start = text.floor_char_boundary(at.min(text.len()));
+        let end = text.ceil_char_boundary((start + cut).min(text.len()));
+        let damaged = format!("{}{insert}{}", &text[..start], &text[end..]);
+        let _ = envelope::ciphertext(damaged.as_bytes());
+        if let Ok(payload) = parse(damaged.as_bytes(), &Fields::default()) {
+            let ids = [payload.chat_id, payload.msg_id, payload.sender.map(|(id, _)| id)];
+            for id in ids.into_iter().flatten() {
+                prop_assert!(!id.is_empty() && id.len() <= 512 && !id.chars().any(char::is_control));
+            }
+        }
+    }
 }
