@@ -112,7 +112,13 @@ impl App {
             metrics.clone(),
             health.clone(),
         );
-        let flusher = Flusher::new(store.clone(), records.clone(), settings.database.retain, health.clone());
+        let flusher = Flusher::new(
+            store.clone(),
+            records.clone(),
+            settings.database.retain,
+            metrics.clone(),
+            health.clone(),
+        );
         let ingress = Ingress::new(settings.clone(), store.clone(), metrics.clone());
         let state = AdminState { store, records, settings: settings.clone(), routes, metrics, health: health.clone() };
 

@@ -1,1 +1,114 @@
-//! admin
+//! The operators' listener: probes, metrics and the API (contract, section 4).
+//!
+//! What always holds: every answer carries `X-Request-Id`; every error, from a wrong path to a lost database, has the
+//! one shape of [`crate::api_error`]; nothing but the probes answers to a stranger; nothing here changes a message.
+//!
+//! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`: a peer whose address is not known counts as a
+//! stranger.
+
+mod auth;
+mod chats;
+mod failure;
+mod probes;
+mod trails;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+
+use crate::api_error::{ApiError, with_request_id};
+use crate::config::Settings;
+use crate::records::{Cursor, Records};
+use crate::sender::route::Routes;
+use crate::store::SharedStore;
+use crate::telemetry::{Health, Metrics};
+use failure::Failure;
+
+/// What the operators' listener shows.
+#[derive(Clone)]
+pub struct AdminState {
+    /// Lanes, pace, depth.
+    pub store: SharedStore,
+    /// Trails and deliveries.
+    pub records: Records,
+    /// Who may ask, and the configured chats.
+    pub settings: Arc<Settings>,
+    /// How each chat is reached now.
+    pub routes: Arc<Routes>,
+    /// What `/metrics` shows.
+    pub metrics: Arc<Metrics>,
+    /// What the probes show.
+    pub health: Arc<Health>,
+}
+
+/// The listener's router.
+pub fn router(state: AdminState) -> Router {
+    // Ids may hold a slash, and some proxies decode `%2F`: what follows is taken whole.
+    let api = Router::new()
+        .route("/messages/{*id}", get(trails::messages))
+        .route("/deliveries", get(trails::deliveries))
+        .route("/chats", get(chats::list))
+        .route("/chats/{app}/{*chat}", get(chats::one))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn_with_state(state.clone(), auth::require));
+    Router::new()
+        .route("/livez", get(probes::livez))
+        .route("/readyz", get(probes::readyz))
+        .route("/metrics", get(probes::metrics))
+        .nest("/api/v1", api)
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn(with_request_ids))
+        .with_state(state)
+}
+
+async fn no_such_path() -> Failure {
+    Failure::new(StatusCode::NOT_FOUND, "not_found", "nothing here; the API is under /api/v1")
+}
+
+async fn no_such_method() -> Failure {
+    Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "not by this method; `Allow` says by which")
+}
+
+/// Names every answer, and writes the errors that inner layers left in it ([`Failure`]).
+async fn with_request_ids(request: Request, next: Next) -> Response {
+    let request_id = uuid::Uuid::now_v7().simple().to_string();
+    let mut response = next.run(request).await;
+    let Some(error) = response.extensions_mut().remove::<ApiError>() else {
+        return with_request_id(response, &request_id);
+    };
+    let mut written = error.respond(&request_id);
+    for name in [header::ALLOW, header::WWW_AUTHENTICATE] {
+        if let Some(value) = response.headers_mut().remove(&name) {
+            written.headers_mut().insert(name, value);
+        }
+    }
+    written
+}
+
+/// How much of a list, and from where.
+#[derive(Debug, Default, Deserialize)]
+struct Part {
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+impl Part {
+    const DEFAULT: u32 = 100;
+    const MOST: u32 = 1000;
+
+    fn limit(&self) -> u32 {
+        self.limit.unwrap_or(Self::DEFAULT).clamp(1, Self::MOST)
+    }
+
+    fn from(&self) -> Option<Cursor> {
+        self.cursor.as_deref().filter(|text| !text.is_empty()).map(Cursor::from_text)
+    }
+}

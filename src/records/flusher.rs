@@ -35,7 +35,7 @@ const PRUNE_STEP: u32 = 500;
 
 /// Why a round came to nothing.
 #[derive(Debug, thiserror::Error)]
-enum Outage {
+enum FlushError {
     #[error(transparent)]
     Journal(#[from] StoreError),
     #[error(transparent)]
@@ -58,7 +58,11 @@ pub struct Flusher {
     retain: Duration,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
-    next_prune: Instant,
+}
+
+/// How long to wait between rounds.
+#[derive(Debug, Default)]
+struct Rhythm {
     /// Since when rounds fail, and how long the next wait is.
     outage: Option<(Instant, Duration)>,
 }
@@ -72,38 +76,35 @@ impl Flusher {
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Self {
-        Self { store, records, retain, metrics, health, next_prune: Instant::now(), outage: None }
+        Self { store, records, retain, metrics, health }
     }
 
     /// Runs until `stop`, then writes what is still there, for a few seconds at most.
-    pub async fn run(mut self, stop: CancellationToken) {
+    pub async fn run(&self, stop: CancellationToken) {
+        let (mut rhythm, mut next_prune) = (Rhythm::default(), Instant::now());
         while !stop.is_cancelled() {
             self.health.tick(NAME);
-            let pause = match self.round().await {
-                Ok(found) => self.recovered(found),
-                Err(outage) => self.failed(&outage),
-            };
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = sleep(pause) => {}
-            }
+            let pause = rhythm.after(self.round(&mut next_prune).await);
+            stop.run_until_cancelled(sleep(pause)).await;
         }
         match timeout(LAST_FLUSH, self.drain()).await {
             Ok(Ok(())) => {}
-            Ok(Err(outage)) => warn!(reason = %outage, "the journal keeps its last lines for the next start"),
+            Ok(Err(reason)) => warn!(%reason, "the journal keeps its last lines for the next start"),
             Err(_) => warn!(reason = "no time left", "the journal keeps its last lines for the next start"),
         }
         self.health.done(NAME);
     }
 
-    async fn round(&mut self) -> Result<Found, Outage> {
+    async fn round(&self, next_prune: &mut Instant) -> Result<Found, FlushError> {
         let found = self.flush().await?;
-        self.prune().await?;
+        if Instant::now() >= *next_prune && self.prune().await? {
+            *next_prune = Instant::now() + PRUNE_EVERY;
+        }
         Ok(found)
     }
 
     /// Reads, writes, trims: once.
-    async fn flush(&self) -> Result<Found, Outage> {
+    async fn flush(&self) -> Result<Found, FlushError> {
         let batches = self.store.read_journal(BATCH).await.inspect_err(|_| self.metrics.store_error("read_journal"))?;
         let read: usize = batches.iter().map(|batch| batch.lines.len()).sum();
         if read == 0 {
@@ -123,26 +124,26 @@ impl Flusher {
         Ok(if batches.iter().any(|batch| batch.count >= BATCH) { Found::More } else { Found::Some })
     }
 
-    async fn drain(&self) -> Result<(), Outage> {
+    async fn drain(&self) -> Result<(), FlushError> {
         while self.flush().await? != Found::Nothing {}
         Ok(())
     }
 
-    /// One small step where it is due; the next at once while there is more to forget.
-    async fn prune(&mut self) -> Result<(), Outage> {
-        if Instant::now() < self.next_prune {
-            return Ok(());
-        }
+    /// Forgets a few messages; answers whether no old one is left.
+    async fn prune(&self) -> Result<bool, FlushError> {
         let retain = i64::try_from(self.retain.as_millis()).unwrap_or(i64::MAX);
         let forgotten = self.records.prune(now_ms().saturating_sub(retain), PRUNE_STEP).await?;
-        if forgotten < PRUNE_STEP as usize {
-            self.next_prune = Instant::now() + PRUNE_EVERY;
-        }
-        Ok(())
+        Ok(forgotten < PRUNE_STEP as usize)
     }
+}
 
-    /// After a round that worked: how long to wait.
-    fn recovered(&mut self, found: Found) -> Duration {
+impl Rhythm {
+    /// How long to wait after a round. An outage is logged once when it begins and once when it is over.
+    fn after(&mut self, round: Result<Found, FlushError>) -> Duration {
+        let found = match round {
+            Ok(found) => found,
+            Err(reason) => return self.failed(&reason),
+        };
         if let Some((since, _)) = self.outage.take() {
             info!(seconds = since.elapsed().as_secs(), "the journal flows into the records again");
         }
@@ -153,13 +154,30 @@ impl Flusher {
         }
     }
 
-    /// After a round that failed: how long to wait. Logged once an outage.
-    fn failed(&mut self, reason: &Outage) -> Duration {
+    fn failed(&mut self, reason: &FlushError) -> Duration {
         let (since, pause) = self.outage.unwrap_or_else(|| {
             warn!(%reason, "the journal waits for the records");
             (Instant::now(), IDLE)
         });
         self.outage = Some((since, (pause * 2).min(LONGEST_BACK_OFF)));
         pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_looks_more_often_while_lines_come_and_less_and_less_while_rounds_fail() {
+        let mut rhythm = Rhythm::default();
+        assert_eq!(rhythm.after(Ok(Found::More)), Duration::ZERO);
+        assert_eq!(rhythm.after(Ok(Found::Some)), BUSY);
+        assert_eq!(rhythm.after(Ok(Found::Nothing)), IDLE);
+        let failed = || Err(FlushError::Records(RecordsError::Cursor));
+        let pauses: Vec<_> = (0..7).map(|_| rhythm.after(failed()).as_millis()).collect();
+        assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 5000, 5000]);
+        assert_eq!(rhythm.after(Ok(Found::Some)), BUSY);
+        assert_eq!(rhythm.after(failed()), IDLE, "a new outage begins anew");
     }
 }

@@ -132,23 +132,25 @@ pub fn fold(mut steps: Vec<Step>) -> (MessageRow, Vec<DeliveryRow>) {
     (row, deliveries)
 }
 
-/// How a message ended, and why: its deliveries say it, else its handling, else its dropping.
+/// How a message ended, and why: its deliveries say it, else its handling, else its dropping. What went wrong in its
+/// handling stays the reason where its deliveries give none (an apology that arrived).
 fn conclude(
     handled: Option<&Step>,
     expired: Option<&Step>,
     owner: Option<&Step>,
     deliveries: &[DeliveryRow],
 ) -> (Outcome, Option<String>) {
+    let handling = handled.and_then(|step| step.text("reason"));
     if deliveries.iter().any(|delivery| delivery.state == Outcome::Queued) {
-        return (Outcome::Queued, None);
+        return (Outcome::Queued, handling);
     }
     // The order of `Outcome` is from good to bad.
     if let Some(worst) = deliveries.iter().max_by_key(|delivery| delivery.state) {
-        return (worst.state, worst.reason.clone());
+        return (worst.state, worst.reason.clone().or(handling));
     }
     if let Some(step) = handled {
         let outcome = step.text("outcome").and_then(|word| Outcome::parse(&word));
-        return (outcome.unwrap_or(Outcome::Queued), step.text("reason"));
+        return (outcome.unwrap_or(Outcome::Queued), handling);
     }
     if let Some(step) = expired {
         return (Outcome::Dropped, step.text("reason"));
@@ -284,6 +286,15 @@ mod tests {
         assert_eq!(outcome(&[waiting, answered, settled(4, "r1.0", "delivered")]).0, Outcome::Delivered);
         let blocked = step(2, Stage::Handled, "r1", json!({"outcome": "blocked", "reason": "sensitive"}));
         assert_eq!(outcome(&[blocked]), (Outcome::Blocked, Some("sensitive".into())));
+    }
+
+    #[test]
+    fn a_failed_action_stays_the_reason_of_its_delivered_apology() {
+        let detail = json!({"outcome": "queued", "reason": "action_failed", "replies": [{"id": "r1.0"}]});
+        let arrived = json!({"delivery": "r1.0", "state": "delivered"});
+        let steps = [step(1, Stage::Handled, "r1", detail), step(2, Stage::Settled, "r1", arrived)];
+        assert_eq!(outcome(&steps[..1]), (Outcome::Queued, Some("action_failed".into())));
+        assert_eq!(outcome(&steps), (Outcome::Delivered, Some("action_failed".into())));
     }
 
     #[test]

@@ -5,4 +5,5 @@
 
 mod gateway;
 mod redis_server;
+mod store;
 mod world;

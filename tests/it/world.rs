@@ -14,7 +14,7 @@ use wecom_gateway::sim::scenario::{robot_app, robot_key};
 use wecom_gateway::sim::{Caller, FakeWeCom, Options, Scenario, Tag, robot_text};
 use wecom_gateway::wecom::crypto::{CallbackCrypto, ReceiveId};
 
-use crate::redis_server::RedisServer;
+use crate::redis_server::{DURABLE, RedisServer};
 
 /// The app that most tests need.
 pub const APP: &str = "support";
@@ -59,11 +59,11 @@ impl World {
         shape: impl FnOnce(&FakeWeCom, Scenario) -> Scenario,
     ) -> Self {
         let fake = FakeWeCom::start(Options { action_secret: Some("s3cret".into()), ..options }).await.unwrap();
-        let redis = matches!(on, On::Redis).then(|| RedisServer::start().unwrap());
+        let redis = matches!(on, On::Redis).then(|| RedisServer::spawn(DURABLE));
         let chats: Vec<String> = chats.iter().map(|chat| chat.to_string()).collect();
         let mut scenario = Scenario::new(&fake).unwrap().app(APP, robot_app(&fake, APP, &chats));
         if let Some(redis) = &redis {
-            scenario = scenario.on_redis(&redis.url());
+            scenario = scenario.on_redis(redis.url().expose());
         }
         let scenario = shape(&fake, scenario);
         let (app, caller) = start(&scenario).await;

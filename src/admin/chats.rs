@@ -1,0 +1,191 @@
+//! `/api/v1/chats`: what each chat's out-lane holds, and why it waits.
+
+use std::collections::BTreeSet;
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use serde::Serialize;
+
+use super::{AdminState, Failure, Part};
+use crate::model::{Lane, now_ms};
+use crate::records::Page;
+use crate::store::{ChatStatus, ParkReason};
+
+/// Most chats without an entry in the configuration that a list shows: those that hold something, dropped soon.
+const MOST_BUSY: usize = 10_000;
+
+/// What a chat does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ChatState {
+    /// Sends when it has something.
+    Active,
+    /// Waits for its robot's window.
+    Paced,
+    /// Waits after a failure.
+    BackingOff,
+    /// Held by an operator, or by a fault in the configuration.
+    Paused,
+    /// Sends nothing by its route any more.
+    Dead,
+}
+
+/// A chat as operators see it.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct ChatItem {
+    app: String,
+    chat: String,
+    name: Option<String>,
+    /// Deliveries waiting.
+    depth: u64,
+    /// How long the message behind the oldest of them waits.
+    oldest_wait_ms: Option<i64>,
+    /// `pace`, `back_off`, `hold`, `pause`, `answer` (of a request under way) or `turn`; null where nothing waits.
+    waits_for: Option<&'static str>,
+    /// When a parked lane goes on.
+    wake_in_ms: Option<u64>,
+    weight: u32,
+    state: ChatState,
+    last_error: Option<String>,
+}
+
+/// Configured chats, and those that hold something; sorted by app and chat.
+pub(super) async fn list(
+    State(state): State<AdminState>,
+    part: Result<Query<Part>, QueryRejection>,
+) -> Result<Json<Page<ChatItem>>, Failure> {
+    let Query(part) = part?;
+    let after: Option<(String, String)> = part.from().map(|cursor| cursor.place()).transpose()?;
+    let mut known = configured(&state);
+    known.extend(state.store.busy_chats(MOST_BUSY).await?.iter().map(Lane::app_and_chat));
+    let limit = part.limit() as usize;
+    let some = known.into_iter().filter(|chat| after.as_ref().is_none_or(|after| chat > after)).take(limit + 1);
+    let Page { items, next } = Page::cut(some.collect(), limit, Clone::clone);
+    let lanes = items.iter().map(|(app, chat)| Lane::of_chat(app, chat)).collect();
+    let now = now_ms();
+    let items = state.store.chats(lanes).await?.into_iter().map(|status| item(&state, status, now)).collect();
+    Ok(Json(Page { items, next }))
+}
+
+/// One chat.
+pub(super) async fn one(
+    State(state): State<AdminState>,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Json<ChatItem>, Failure> {
+    let Path((app, chat)) = path?;
+    let status = state.store.chats(vec![Lane::of_chat(&app, &chat)]).await?.pop();
+    let is_configured = state.settings.apps.get(&app).is_some_and(|app| app.chats.contains_key(&chat));
+    status
+        .filter(|status| is_configured || leaves_a_trace(status))
+        .map(|status| Json(item(&state, status, now_ms())))
+        .ok_or_else(|| {
+            Failure::new(StatusCode::NOT_FOUND, "unknown_chat", "no such chat is configured or holds anything")
+        })
+}
+
+fn configured(state: &AdminState) -> BTreeSet<(String, String)> {
+    let apps = state.settings.apps.values();
+    apps.flat_map(|app| app.chats.keys().map(|chat| (app.id.clone(), chat.clone()))).collect()
+}
+
+fn leaves_a_trace(status: &ChatStatus) -> bool {
+    status.depth > 0 || status.paused || status.dead.is_some() || status.weight.is_some()
+}
+
+fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
+    let (app, chat) = status.lane.app_and_chat();
+    let route = state.routes.of(&app, &chat);
+    let configured = state.settings.apps.get(&app).and_then(|app| app.chats.get(&chat));
+    // Another route than the one it died by is another try.
+    let is_dead = status.dead.is_some() && route.is_none_or(|route| status.dead.as_ref() == Some(&route.digest));
+    ChatItem {
+        name: configured.and_then(|chat| chat.name.clone()),
+        depth: status.depth,
+        oldest_wait_ms: status.oldest.map(|oldest| now.saturating_sub(oldest).max(0)),
+        waits_for: waits_for(&status),
+        wake_in_ms: status.parked.as_ref().map(|(_, rest)| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
+        weight: status.weight.or(configured.map(|chat| chat.weight)).unwrap_or(1),
+        state: chat_state(&status, is_dead),
+        last_error: status.last_error,
+        app,
+        chat,
+    }
+}
+
+fn is_parked(status: &ChatStatus, why: ParkReason) -> bool {
+    status.parked.as_ref().is_some_and(|(word, _)| word == why.as_str())
+}
+
+fn chat_state(status: &ChatStatus, is_dead: bool) -> ChatState {
+    if is_dead {
+        ChatState::Dead
+    } else if status.paused || is_parked(status, ParkReason::Held) {
+        ChatState::Paused
+    } else if is_parked(status, ParkReason::Paced) {
+        ChatState::Paced
+    } else if is_parked(status, ParkReason::Transient) {
+        ChatState::BackingOff
+    } else {
+        ChatState::Active
+    }
+}
+
+fn waits_for(status: &ChatStatus) -> Option<&'static str> {
+    if status.depth == 0 {
+        None
+    } else if status.paused {
+        Some("pause")
+    } else if is_parked(status, ParkReason::Held) {
+        Some("hold")
+    } else if is_parked(status, ParkReason::Paced) {
+        Some("pace")
+    } else if is_parked(status, ParkReason::Transient) {
+        Some("back_off")
+    } else if status.leased {
+        Some("answer")
+    } else {
+        Some("turn")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_chat_says_what_it_does_and_what_it_waits_for() {
+        let idle = ChatStatus {
+            lane: Lane::of_chat("app", "chat"),
+            depth: 0,
+            oldest: None,
+            leased: false,
+            parked: None,
+            paused: false,
+            dead: None,
+            weight: None,
+            last_error: None,
+        };
+        let busy = ChatStatus { depth: 3, ..idle.clone() };
+        let parked = |why: ParkReason| {
+            let parked = Some((why.as_str().to_owned(), Duration::from_secs(9)));
+            ChatStatus { parked, ..busy.clone() }
+        };
+        let cases = [
+            (idle, ChatState::Active, None),
+            (ChatStatus { leased: true, ..busy.clone() }, ChatState::Active, Some("answer")),
+            (ChatStatus { paused: true, ..parked(ParkReason::Held) }, ChatState::Paused, Some("pause")),
+            (parked(ParkReason::Held), ChatState::Paused, Some("hold")),
+            (parked(ParkReason::Paced), ChatState::Paced, Some("pace")),
+            (parked(ParkReason::Transient), ChatState::BackingOff, Some("back_off")),
+            (busy, ChatState::Active, Some("turn")),
+        ];
+        for (status, state, waits) in cases {
+            assert_eq!((chat_state(&status, false), waits_for(&status)), (state, waits), "{status:?}");
+            assert_eq!(chat_state(&status, true), ChatState::Dead);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Why a request of an operator came to nothing.
+
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use tracing::warn;
+
+use crate::api_error::ApiError;
+use crate::records::RecordsError;
+use crate::store::StoreError;
+
+/// An [`ApiError`] on its way out. It waits in the response's extensions until the outermost layer, which knows the
+/// request id, writes it.
+#[derive(Debug)]
+pub struct Failure(ApiError);
+
+impl Failure {
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self(ApiError::new(status, code, message))
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        response.extensions_mut().insert(self.0);
+        response
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        warn!(%error, "an operator's question to the store failed");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", "the store can't answer now; ask again")
+    }
+}
+
+impl From<RecordsError> for Failure {
+    fn from(error: RecordsError) -> Self {
+        if matches!(error, RecordsError::Cursor) {
+            return Self::new(StatusCode::BAD_REQUEST, "bad_cursor", "cursor: take it from `next` of the page before");
+        }
+        warn!(%error, "an operator's question to the records failed");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_unavailable", "the records can't answer now; ask again")
+    }
+}
+
+impl From<QueryRejection> for Failure {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_query", rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for Failure {
+    fn from(rejection: PathRejection) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_path", rejection.body_text())
+    }
+}

@@ -1,0 +1,49 @@
+//! `/livez`, `/readyz`, `/metrics`: what machines look at.
+
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::{AdminState, auth};
+
+/// How long a probe waits for the store: well below any prober's own patience.
+const STORE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// 200 while every loop ticks.
+pub(super) async fn livez(State(state): State<AdminState>) -> Response {
+    let stalled = state.health.stalled(Instant::now());
+    let status = if stalled.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({"alive": stalled.is_empty(), "stalled": stalled}))).into_response()
+}
+
+/// 200 while callbacks can be taken and the process is not about to go.
+pub(super) async fn readyz(State(state): State<AdminState>) -> Response {
+    let store_is_up = matches!(timeout(STORE_PATIENCE, state.store.ping()).await, Ok(Ok(())));
+    let draining = state.health.is_draining();
+    let ready = store_is_up && !draining;
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let store = if store_is_up { "up" } else { "unreachable" };
+    (status, Json(json!({"ready": ready, "store": store, "draining": draining}))).into_response()
+}
+
+/// All metrics. From this machine without a token: a scraper beside the gateway needs no secret.
+pub(super) async fn metrics(State(state): State<AdminState>, request: Request) -> Response {
+    let peer = auth::peer(request.extensions());
+    if !auth::is_loopback(peer)
+        && let Err(denied) = auth::admit(&state.settings.admin.tokens, request.headers(), peer)
+    {
+        return denied.into_response();
+    }
+    // With the store away the gauges keep their last values; `store_errors` tells.
+    match timeout(STORE_PATIENCE, state.store.depth()).await {
+        Ok(Ok(depth)) => state.metrics.depth(depth),
+        Ok(Err(_)) | Err(_) => state.metrics.store_error("depth"),
+    }
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], state.metrics.render()).into_response()
+}
