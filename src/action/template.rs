@@ -68,13 +68,14 @@ impl Template {
 /// A value as a reader expects it: text as it is, anything else as JSON, what isn't there as nothing.
 fn shown(value: &Value) -> Result<String, minijinja::Error> {
     if let Some(text) = value.as_str() {
-        return Ok(defuse(text));
+        return Ok(defuse(text).into_owned());
     }
     if value.is_undefined() || value.is_none() {
         return Ok(String::new());
     }
     let json = serde_json::to_string(value);
-    json.map(|json| defuse(&json)).map_err(|e| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string()))
+    json.map(|json| defuse(&json).into_owned())
+        .map_err(|e| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string()))
 }
 
 fn check_plain(text: &str) -> Result<(), TemplateError> {
