@@ -86,9 +86,10 @@ async fn contexts_of_members_never_mix(on: On) {
     let chats: Vec<String> = (0..10).map(|n| format!("c{n}")).collect();
     let names: Vec<&str> = chats.iter().map(String::as_str).collect();
     let world = World::new(on, &names).await;
+    // 70 members of chats, each three times; what is posted at once is of different ones, so that its order is nobody's.
     for round in 0..3 {
-        let posts = (0..100).map(|n| {
-            let (world, serial) = (&world, round * 100 + n + 1);
+        let posts = (0..70).map(|n| {
+            let (world, serial) = (&world, round * 70 + n + 1);
             let tag = Tag::new(&format!("c{}", n % 10), &format!("u{}", n % 7), serial);
             async move {
                 let ledger = world.fake.ledger();
@@ -104,7 +105,7 @@ async fn contexts_of_members_never_mix(on: On) {
     // The fake compares each session with who asked; that must not have been empty talk.
     let calls = world.fake.service().calls();
     let remembered = calls.iter().filter(|call| Tag::of(&call.body["session"].to_string()).is_some()).count();
-    assert!(calls.len() == 300 && remembered >= 200, "{} calls, {remembered} with a context", calls.len());
+    assert!(calls.len() == 210 && remembered == 140, "{} calls, {remembered} with a context", calls.len());
     world.end().await;
 }
 
@@ -186,8 +187,7 @@ async fn a_refusal_for_pace_keeps_order_and_asks_no_further(on: On) {
     for n in 1..=3 {
         world.say("busy", "u1", &format!("b{n}"), &format!("/echo [busy u1 {n}]")).await;
     }
-    let chat = world.api(&format!("chats/{APP}/busy"), |chat| chat["state"] == "paced").await;
-    assert_eq!(chat["depth"], 3);
+    world.api(&format!("chats/{APP}/busy"), |chat| chat["state"] == "paced" && chat["depth"] == 3).await;
     world.fence("free", "u1").await;
     assert_eq!((world.fake.posts(&key("busy")), world.texts("busy").len()), (1, 0));
     world.end().await;
@@ -227,20 +227,22 @@ async fn a_message_that_waited_too_long_is_dropped(on: On) {
     let impatient = |fake: &FakeWeCom, scenario: Scenario| {
         let mut app = robot_app(fake, APP, &["c1".to_owned()]);
         app["max_reply_age"] = "1s".into();
+        app["commands"][0]["action"]["timeout"] = "1s".into();
+        app["keywords"] = json!([]);
+        app["mention"]["action"]["timeout"] = "1s".into();
         scenario.app(APP, app)
     };
     let world = World::with(on, &["c1"], Options::default(), impatient).await;
-    world.fake.service().hold();
-    world.say("c1", "u1", "old1", "/query 1").await;
-    world.fake.until(|fake| fake.service().under_way() == 1).await;
-    world.say("c1", "u1", "old2", "/query 2").await;
-    // That time passes is what is tested here.
-    tokio::time::sleep(Duration::from_millis(1100)).await;
-    world.fake.service().release();
-    for id in ["old1", "old2"] {
+    world.fake.service().always("orders", ServiceAnswer::Tagged.after(Duration::from_millis(600)));
+    for n in 1..=3 {
+        world.say("c1", "u1", &format!("w{n}"), &format!("/query {n}")).await;
+    }
+    // The second is answered too late, the third not even asked about.
+    for id in ["w2", "w3"] {
         assert_eq!(world.outcome(id).await, ("dropped".into(), Some("too_old".into())), "{id}");
     }
-    assert_eq!((world.fake.service().count(), world.texts("c1").len()), (1, 0));
+    world.fence("c1", "u1").await;
+    assert!(world.fake.service().count() == 2 && world.texts("c1").len() <= 1, "{:?}", world.texts("c1"));
     world.end().await;
 }
 
