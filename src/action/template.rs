@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::wecom::message::defuse;
 
 /// What a path may begin with.
-const ROOTS: [&str; 8] = ["args", "captures", "chat", "command", "message", "sender", "session", "user"];
+const ROOTS: [&str; 7] = ["args", "chat", "command", "message", "sender", "session", "user"];
 
 const NAME: &str = "reply";
 
@@ -68,13 +68,14 @@ impl Template {
 /// A value as a reader expects it: text as it is, anything else as JSON, what isn't there as nothing.
 fn shown(value: &Value) -> Result<String, minijinja::Error> {
     if let Some(text) = value.as_str() {
-        return Ok(defuse(text));
+        return Ok(defuse(text).into_owned());
     }
     if value.is_undefined() || value.is_none() {
         return Ok(String::new());
     }
     let json = serde_json::to_string(value);
-    json.map(|json| defuse(&json)).map_err(|e| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string()))
+    json.map(|json| defuse(&json).into_owned())
+        .map_err(|e| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string()))
 }
 
 fn check_plain(text: &str) -> Result<(), TemplateError> {
@@ -87,15 +88,16 @@ fn check_plain(text: &str) -> Result<(), TemplateError> {
     })
 }
 
+/// `root.name.name`, where a name may be a place in a list.
 fn check_path(path: &str) -> Result<(), TemplateError> {
-    let name = |part: &str| {
-        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    if !path.split('.').all(name) {
+    let word = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let name = |part: &str| word(part) && part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let place = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
+    let mut parts = path.split('.');
+    let root = parts.next().unwrap_or_default();
+    if !name(root) || !parts.all(|part| name(part) || place(part)) {
         return Err(TemplateError::NotPlain(path.to_owned()));
     }
-    let root = path.split('.').next().unwrap_or_default();
     if ROOTS.contains(&root) { Ok(()) } else { Err(TemplateError::UnknownRoot(path.to_owned())) }
 }
 
@@ -120,16 +122,17 @@ mod tests {
             "订单 1001：王五，9.5 true\n"
         );
         assert_eq!(render("{{ session.vars.a.b }} }} { }"), "c }} { }");
-        assert_eq!(render("{{ session.vars.list }} {{ session.vars.a }}"), r#"[1,"x"] {"b":"c"}"#);
+        assert_eq!(
+            render("{{ session.vars.list }} {{ session.vars.list.1 }} {{ session.vars.a }}"),
+            r#"[1,"x"] x {"b":"c"}"#
+        );
         assert_eq!(render("领券入口"), "领券入口");
     }
 
     #[test]
     fn what_is_not_there_is_empty() {
         assert_eq!(
-            render(
-                "[{{ args.no }}{{ args.none }}{{ args.no.deeper.still }}{{ command.name }}{{ args.n.x }}{{ captures.y }}]"
-            ),
+            render("[{{ args.no }}{{ args.none }}{{ args.no.deeper.still }}{{ command.name }}{{ args.n.x }}]"),
             "[]"
         );
     }

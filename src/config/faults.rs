@@ -74,9 +74,10 @@ impl Ledger {
         faults.push(Fault { file: file.to_owned(), key: key.to_owned(), message });
     }
 
-    /// Whether a key of a file stands here.
+    /// Whether a key of a file, or anything beneath it, stands here.
     pub(super) fn blames(&self, file: &Path, key: &str) -> bool {
-        self.0.borrow().iter().any(|f| f.file == file && f.key == key)
+        let beneath = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+        self.0.borrow().iter().any(|f| f.file == file && f.key.strip_prefix(key).is_some_and(beneath))
     }
 
     /// All that was noted, if anything was.

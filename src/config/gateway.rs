@@ -80,10 +80,8 @@ fn admin(t: &mut Table) -> Admin {
         Some(token)
     });
     if entries == 0 && !listen.ip().is_loopback() {
-        t.fault(
-            "listen",
-            format!("{listen} can be reached from other machines, and there are no tokens: add [admin] tokens, or listen on 127.0.0.1"),
-        );
+        let why = format!("{listen} can be reached from other machines, and there are no tokens");
+        t.fault("listen", format!("{why}: add [admin] tokens, or listen on 127.0.0.1"));
     }
     Admin { listen, tokens }
 }
@@ -111,10 +109,10 @@ fn wecom(t: &mut Table) -> WeCom {
             ),
         }
     }
-    if listed.is_empty() {
+    if listed.is_empty() && t.sound(&["webhook_hosts"]) {
         t.fault("webhook_hosts", "is empty, so that no webhook could be reached: list \"qyapi.weixin.qq.com\"");
     }
-    if webhook_hosts.len() < listed.len() {
+    if !t.sound(&["api_base", "webhook_hosts"]) {
         webhook_hosts.clear(); // not known in full: no webhook is judged by them
     }
     WeCom { api_base, webhook_hosts }
@@ -140,12 +138,12 @@ fn api_base(text: &str) -> Result<Url, Mend> {
 
 /// An http or https URL. The mend doesn't quote it: it may hold a key.
 pub(super) fn web_url(text: &str) -> Result<Url, Mend> {
-    let url = Url::parse(text.trim())
-        .map_err(|e| format!("is no URL ({e}): write it in full, such as \"https://host/path\""))?;
-    match url.scheme() {
-        "http" | "https" => Ok(url),
-        other => Err(format!("is a {other}: URL: write one that begins with http:// or https://")),
-    }
+    let wrong = match Url::parse(text.trim()) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => return Ok(url),
+        Ok(_) => "begins with neither http:// nor https://".to_owned(),
+        Err(e) => format!("is no URL ({e})"),
+    };
+    Err(format!("{wrong}: write it in full, such as \"https://host/path\""))
 }
 
 fn store(t: &mut Table) -> Store {
@@ -166,19 +164,14 @@ fn store(t: &mut Table) -> Store {
 
 fn redis_address(text: &str) -> Result<Secret, Mend> {
     let text = text.trim();
-    match text.split_once("://").map(|(scheme, _)| scheme) {
-        Some("redis") => {}
-        Some(scheme @ ("rediss" | "redis+cluster" | "redis+sentinel")) => {
-            return Err(format!(
-                "is a {scheme}:// address, not available in this version: use a single server, redis://host:port"
-            ));
-        }
-        _ => return Err("is no Redis address: write redis://host:port, or redis://:password@host:port/db".into()),
+    if let Some((scheme @ ("rediss" | "redis+cluster" | "redis+sentinel"), _)) = text.split_once("://") {
+        return Err(format!("is a {scheme}:// address, not available in this version: write redis://host:port"));
     }
-    match text.into_connection_info() {
-        Ok(_) => Ok(Secret::new(text)),
-        Err(_) => Err("can't be read as a Redis address: write redis://host:port, or redis://:password@host:port/db with the password percent-encoded".into()),
+    if !text.starts_with("redis://") || text.into_connection_info().is_err() {
+        let forms = "redis://host:port, or redis://:password@host:port/db with the password percent-encoded";
+        return Err(format!("is no Redis address: write {forms}"));
     }
+    Ok(Secret::new(text))
 }
 
 fn database(t: &mut Table) -> Database {
@@ -192,10 +185,9 @@ fn database_url(text: &str) -> Result<Secret, Mend> {
     match text.split_once("://") {
         Some(("sqlite", path)) if !path.is_empty() => Ok(Secret::new(text)),
         Some(("sqlite", _)) => Err("names no file: write one, such as \"sqlite://data/records.db\"".into()),
-        Some(("mysql" | "mariadb" | "postgres" | "postgresql", _)) => Err(
-            "is a server's address, not available in this version: use a file, such as \"sqlite://data/records.db\""
-                .into(),
-        ),
+        Some(("mysql" | "mariadb" | "postgres" | "postgresql", _)) => {
+            Err("is a server, not available in this version: write a file, such as \"sqlite://data/records.db\"".into())
+        }
         _ => Err("is no database address: write one such as \"sqlite://data/records.db\"".into()),
     }
 }
@@ -225,14 +217,9 @@ fn sender(t: &mut Table) -> Sender {
     let timeout = t.span("timeout", Duration::from_secs(5));
     let lease = t.span("lease", Duration::from_secs(30));
     if timeout >= lease / 2 && t.sound(&["timeout", "lease"]) {
-        t.fault(
-            "timeout",
-            format!(
-                "{} is not below half of [sender] lease ({}), so that a send could outlive its lease: shorten it, or lengthen the lease",
-                show(timeout),
-                show(lease)
-            ),
-        );
+        let (timeout, lease) = (show(timeout), show(lease));
+        let why = format!("{timeout} is not below half of [sender] lease ({lease}), so that a send could outlive it");
+        t.fault("timeout", format!("{why}: shorten it, or lengthen the lease"));
     }
     Sender {
         max_chats: max_chats.unwrap_or_else(|| 2 * std::thread::available_parallelism().map_or(1, usize::from)),

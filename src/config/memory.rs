@@ -28,7 +28,7 @@ struct Need<'a> {
 /// Blames each time to live that is too short, by the longest need it doesn't meet.
 pub(super) fn check(gateway: &Source, settings: &Settings, apps: &[AppFile]) {
     let unsound = |file: &Path, keys: &[&str]| keys.iter().any(|key| gateway.ledger.blames(file, key));
-    if unsound(&gateway.file, &["dedup.ttl", "dedup.max_skew", "sender.timeout"]) {
+    if unsound(&gateway.file, &["dedup.ttl", "dedup.max_skew"]) {
         return;
     }
     let mut needs = vec![of_process(gateway, settings)];

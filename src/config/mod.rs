@@ -5,7 +5,7 @@
 //!
 //! - `faults`: what is wrong, and the ledger where readers leave it;
 //! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings;
-//! - `gateway`, `app`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - `gateway`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
 //! - [`settings`]: the result.
 
 mod action;
@@ -13,6 +13,7 @@ mod app;
 mod expand;
 mod faults;
 mod gateway;
+mod kind;
 mod memory;
 mod reader;
 mod route;

@@ -14,6 +14,7 @@ use super::expand::{Environment, expand};
 use super::faults::Ledger;
 use super::units::{self, Mend};
 use crate::model::Secret;
+use crate::rules::fold::fold;
 
 /// One file while it is read.
 pub(super) struct Source<'a> {
@@ -99,7 +100,7 @@ impl<'a> Table<'a> {
         self.source.ledger.note(&self.source.file, &self.path, message);
     }
 
-    /// Whether none of these keys has a fault: only then is it fair to compare them.
+    /// Whether none of these keys has a fault, nor anything beneath them: only then is it fair to compare them.
     pub(super) fn sound(&self, keys: &[&str]) -> bool {
         !keys.iter().any(|key| self.source.ledger.blames(&self.source.file, &self.path_of(key)))
     }
@@ -115,9 +116,9 @@ impl<'a> Table<'a> {
         self.values.clear();
     }
 
-    /// Notes that a key must be there, unless it is or had a fault of its own.
+    /// Notes that a key must be there, unless it is or has a fault already.
     pub(super) fn require<T>(&self, key: &str, value: Option<T>, mend: &str) -> Option<T> {
-        if value.is_none() {
+        if value.is_none() && self.sound(&[key]) {
             self.fault(key, format!("is missing: {mend}"));
         }
         value
@@ -152,7 +153,7 @@ impl<'a> Table<'a> {
     /// A string that isn't blank.
     pub(super) fn filled(&mut self, key: &'static str) -> Option<String> {
         let text = self.string(key)?;
-        if text.trim().is_empty() {
+        if !is_visible(&text) {
             self.fault(key, "is empty: fill it, or remove the key");
             return None;
         }
@@ -194,6 +195,13 @@ impl<'a> Table<'a> {
         })
     }
 
+    /// One of a few words, which must be there.
+    pub(super) fn required_word<T: Clone>(&mut self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
+        let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        let word = self.word(key, words);
+        self.require(key, word, &format!("write one of {}", quoted(&names)))
+    }
+
     /// `true` or `false`.
     pub(super) fn flag(&mut self, key: &'static str, default: bool) -> bool {
         match self.take(key) {
@@ -232,7 +240,7 @@ impl<'a> Table<'a> {
         self.parsed(key, units::duration).unwrap_or(default)
     }
 
-    /// An array of strings, none of them blank.
+    /// An array of strings, none of them blank; all keep their places, faulty ones too.
     pub(super) fn strings(&mut self, key: &'static str) -> Option<Vec<String>> {
         let items = match self.take(key)? {
             Value::Array(items) => items,
@@ -241,16 +249,15 @@ impl<'a> Table<'a> {
                 return None;
             }
         };
-        let mut texts = Vec::with_capacity(items.len());
-        for (i, item) in items.into_iter().enumerate() {
+        let text_at = |(i, item)| {
             let at = format!("{key}[{i}]");
-            match self.text_of(&at, item) {
-                Some(text) if text.value.trim().is_empty() => self.fault(&at, "is empty: fill it, or remove it"),
-                Some(text) => texts.push(text.value),
-                None => {}
+            let text = self.text_of(&at, item).map(|text| text.value);
+            if text.as_ref().is_some_and(|text| !is_visible(text)) {
+                self.fault(&at, "is empty: fill it, or remove it");
             }
-        }
-        Some(texts)
+            text.unwrap_or_default()
+        };
+        Some(items.into_iter().enumerate().map(text_at).collect())
     }
 
     /// A section; an absent one is read as an empty one, which gives its defaults.
@@ -292,6 +299,11 @@ impl<'a> Table<'a> {
             }
         }
     }
+}
+
+/// Whether a text shows anything: neither blanks nor zero-width characters alone.
+pub(super) fn is_visible(text: &str) -> bool {
+    !fold(text).trim().is_empty()
 }
 
 /// A string with everything put in, and as it stands in the file.

@@ -14,6 +14,8 @@ use super::settings::{WeCom, Webhook};
 use super::units::Mend;
 use crate::model::{RouteDigest, Secret};
 
+const COPY: &str = "copy the whole URL, \"https://…/cgi-bin/webhook/send?key=…\", from the robot's page";
+
 /// The robot behind a webhook.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Robot {
@@ -49,20 +51,18 @@ pub(super) fn webhook(text: &str, wecom: &WeCom) -> Result<(Webhook, Robot), Men
         .find(|(name, _)| name == "key")
         .map(|(_, key)| key.into_owned())
         .filter(|key| !key.is_empty());
-    let key = key.ok_or(
-        "is a webhook without its key: copy the whole URL, \"…/cgi-bin/webhook/send?key=…\", from the robot's page",
-    )?;
+    let key = key.ok_or_else(|| format!("is a webhook without its key: {COPY}"))?;
     let digest = RouteDigest::of("group_robot", &format!("{host}\0{key}"));
     Ok((Webhook { url: Secret::new(url), digest }, Robot { host, key }))
 }
 
 fn url_of_key(key: &str, api_base: &Url) -> Result<Url, Mend> {
-    let mend = "is neither a webhook URL nor its bare key: copy the whole URL, \"https://…/cgi-bin/webhook/send?key=…\", from the robot's page";
+    let mend = || format!("is neither a webhook URL nor its bare key: {COPY}");
     if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
-        return Err(mend.into());
+        return Err(mend());
     }
     let base = api_base.as_str().trim_end_matches('/');
-    Url::parse(&format!("{base}/cgi-bin/webhook/send?key={key}")).map_err(|_| mend.into())
+    Url::parse(&format!("{base}/cgi-bin/webhook/send?key={key}")).map_err(|_| mend())
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -82,13 +82,9 @@ pub(super) fn once_each<'u>(uses: impl Iterator<Item = &'u Use>, ledger: &Ledger
         if std::ptr::eq(owner, this) {
             continue;
         }
-        let message = format!(
-            "chat {:?} ({}) has the webhook of chat {:?} ({}), so that answers of one would appear in the other: give each chat its own robot",
-            this.chat,
-            this.file.display(),
-            owner.chat,
-            owner.file.display(),
-        );
+        let name = |used: &Use| format!("chat {:?} ({})", used.chat, used.file.display());
+        let why = format!("{} has the webhook of {}", name(this), name(owner));
+        let message = format!("{why}, so that answers of one would appear in the other: give each its own robot");
         ledger.note(&this.file, &this.key, message);
     }
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use regex::Regex;
 
 use super::action::{Place, action};
-use super::reader::Table;
+use super::reader::{Table, is_visible};
 use super::settings::{Action, Arg, ArgKind, Binding, Command, Keyword, Rules, UnknownCommand};
 use super::units::Mend;
+use crate::rules::fold::fold;
 
 /// Reads all of them; `max_reply_age` bounds how long an action may take.
 pub(super) fn rules(t: &mut Table, max_reply_age: Duration) -> Rules {
@@ -19,7 +20,7 @@ pub(super) fn rules(t: &mut Table, max_reply_age: Duration) -> Rules {
     Rules {
         commands: commands(t, &rules.prefixes, max_reply_age),
         keywords: t.each("keywords", |t| keyword(t, max_reply_age)),
-        mention: t.section_if("mention", |t| action(t, &Place { max_reply_age, args: Some(&[]) })).flatten(),
+        mention: t.section_if("mention", |t| action(t, &Place { max_reply_age, args: &[] })).flatten(),
         bindings: t.each("bindings", |t| binding(t, max_reply_age)),
         ..rules
     }
@@ -49,16 +50,11 @@ fn sensitive_file(t: &mut Table) -> Vec<String> {
     match std::fs::read_to_string(&path) {
         Ok(text) => {
             let lines = text.trim_start_matches('\u{feff}').lines();
-            lines.map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+            lines.map(str::trim).filter(|line| is_visible(line)).map(str::to_owned).collect()
         }
         Err(e) => {
-            t.fault(
-                "sensitive_file",
-                format!(
-                    "{} can't be read ({e}): create it, or correct its path, which is relative to this file",
-                    path.display()
-                ),
-            );
+            let why = format!("{} can't be read ({e})", path.display());
+            t.fault("sensitive_file", format!("{why}: create it, or correct its path, which is relative to this file"));
             Vec::new()
         }
     }
@@ -79,33 +75,35 @@ fn commands(t: &mut Table, prefixes: &[String], max_reply_age: Duration) -> Vec<
         let summary = t.string("summary").unwrap_or_default();
         let args = args(t);
         let arg_names: Vec<_> = args.iter().map(|arg| arg.name.as_str()).collect();
-        let action = action(t, &Place { max_reply_age, args: Some(&arg_names) });
+        let action = action(t, &Place { max_reply_age, args: &arg_names });
         Some(Command { name: name?, aliases, summary, args, action: action? })
     })
 }
 
 /// One word, as it follows a prefix.
 fn command_name(text: &str, prefixes: &[String]) -> Result<String, Mend> {
-    if text.is_empty() {
+    let folded = fold(text);
+    if !is_visible(text) {
         return Err("is empty: write the word that calls the command".into());
     }
-    if text.contains(char::is_whitespace) {
+    if folded.contains(char::is_whitespace) {
         return Err("holds a blank, which ends a command's name: write one word".into());
     }
-    match prefixes.iter().find(|prefix| text.starts_with(prefix.as_str())) {
+    let stands_in_front = |prefix: &&String| is_visible(prefix) && folded.starts_with(&fold(prefix));
+    match prefixes.iter().find(stands_in_front) {
         Some(prefix) => Err(format!("begins with the prefix {prefix:?}: write the name alone")),
         None => Ok(text.to_owned()),
     }
 }
 
-/// Notes names and aliases, case folded; one that is taken already is a fault.
+/// Notes names and aliases, folded as the rules fold them; one that is taken already is a fault.
 fn one_command_each(t: &Table, names: &mut BTreeMap<String, String>, name: Option<&str>, aliases: &[String]) {
     let aliases = aliases.iter().enumerate().map(|(i, alias)| (format!("aliases[{i}]"), alias.as_str()));
     for (key, word) in name.map(|name| ("name".to_owned(), name)).into_iter().chain(aliases) {
-        if let Some(place) = names.get(&word.to_lowercase()) {
+        if let Some(place) = names.get(&fold(word)) {
             t.fault(&key, format!("{word:?} calls a command already ({place}): remove one of the two, or rename it"));
         } else {
-            names.insert(word.to_lowercase(), t.path_of(&key));
+            names.insert(fold(word), t.path_of(&key));
         }
     }
 }
@@ -171,7 +169,7 @@ fn arg(t: &mut Table) -> Option<Arg> {
 fn keyword(t: &mut Table, max_reply_age: Duration) -> Option<Keyword> {
     let any = t.strings("any").filter(|any| !any.is_empty());
     let any = t.require("any", any, "list the words that trigger it, such as any = [\"优惠券\"]");
-    let action = action(t, &Place { max_reply_age, args: Some(&[]) });
+    let action = action(t, &Place { max_reply_age, args: &[] });
     Some(Keyword { any: any?, action: action? })
 }
 
@@ -185,7 +183,8 @@ fn binding(t: &mut Table, max_reply_age: Duration) -> Option<Binding> {
         "write a regular expression in single quotes, such as '手机号是(?P<phone>1\\d{10})'",
     );
     t.span("ttl", Duration::from_secs(7 * 24 * 60 * 60)); // taken for its form; no binding is kept yet
-    let action = action(t, &Place { max_reply_age, args: None });
+    let captures: Vec<_> = pattern.iter().flat_map(Regex::capture_names).flatten().collect();
+    let action = action(t, &Place { max_reply_age, args: &captures });
     Some(Binding { pattern: pattern?, action: action? })
 }
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::{Faults, Settings, load_with};
+use crate::rules::RuleSet;
 
 /// The key that WeCom's own documents use: its last character carries bits that decode to nothing.
 const AES_KEY: &str = "jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C";
@@ -39,8 +40,13 @@ impl Folder {
     fn load(&self) -> Result<Settings, Faults> {
         load_with(&self.path("gateway.toml"), &|name| (name == "OPS_TOKEN").then(|| "ops-secret".into()))
     }
+    /// What loads must also be usable: `serve` may not refuse what `check` takes.
     fn settings(&self) -> Settings {
-        self.load().unwrap_or_else(|faults| panic!("should load:\n{faults}"))
+        let settings = self.load().unwrap_or_else(|faults| panic!("should load:\n{faults}"));
+        for app in settings.apps.values() {
+            RuleSet::compile(app).unwrap();
+        }
+        settings
     }
     fn faults(&self) -> Faults {
         self.load().expect_err("should be refused")

@@ -128,7 +128,7 @@ impl Commands {
     fn behind_prefix<'t>(&self, words: &'t str) -> Option<&'t str> {
         let behind = self.prefixes.iter().find_map(|prefix| {
             let mut chars = words.chars();
-            prefix.chars().all(|want| chars.next().is_some_and(|c| fold_char(c) == want)).then(|| chars.as_str())
+            prefix.chars().all(|want| chars.next().is_some_and(|c| fold_char(c) == want)).then_some(chars.as_str())
         })?;
         Some(behind.trim_start_matches(blank))
     }

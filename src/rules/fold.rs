@@ -34,7 +34,7 @@ pub(super) fn fold_char(c: char) -> char {
 }
 
 /// A text without width, case and invisible characters.
-pub(super) fn fold(text: &str) -> String {
+pub(crate) fn fold(text: &str) -> String {
     text.chars().filter(|c| !invisible(*c)).map(fold_char).collect()
 }
 

@@ -236,6 +236,13 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_name_wins_whatever_the_files_order() {
+        let mentions = Mentions::compile(&["Robot".into(), "Robot A".into()], true).expect("names");
+        assert_eq!(mentions.read("@Robot A help").words, "help");
+        assert_eq!(mentions.read("@Robot help").words, "help");
+    }
+
+    #[test]
     fn a_bare_name_counts_only_where_it_is_asked_for() {
         let strict = Mentions::compile(&["小助手".into()], false).expect("names");
         assert!(!strict.read("小助手 帮助").to_us);

@@ -9,10 +9,10 @@
 
 mod args;
 mod commands;
-mod fold;
+pub(crate) mod fold;
 mod mention;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod texts;
 mod words;
 

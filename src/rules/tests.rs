@@ -63,7 +63,7 @@ fn app(rules: Rules) -> App {
     }
 }
 
-fn set(change: impl FnOnce(&mut Rules)) -> RuleSet {
+pub(crate) fn set(change: impl FnOnce(&mut Rules)) -> RuleSet {
     let mut rules = rules();
     change(&mut rules);
     RuleSet::compile(&app(rules)).expect("rules")

@@ -110,7 +110,7 @@ fn shown(given: &str) -> String {
     if visible.next().is_some() {
         text.push('…');
     }
-    defuse(&text)
+    defuse(&text).into_owned()
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ async fn send(context: &Context, delivery: &Delivery, route: &Route) -> Sent {
     let start = Instant::now();
     let reply = route.channel.send(&context.client, &delivery.message).await;
     let sent = Sent { channel, verdict: verdict(channel, &reply), reply, elapsed: start.elapsed() };
-    context.metrics.sent(channel.as_str(), trail::verdict_word(sent.verdict), sent.elapsed);
+    context.metrics.sent(channel.as_str(), sent.verdict.as_str(), sent.elapsed);
     if sent.verdict == Verdict::Delivered {
         let since_arrival = u64::try_from(now_ms().saturating_sub(delivery.received_at)).unwrap_or(0);
         context.metrics.delivered(Duration::from_millis(since_arrival));

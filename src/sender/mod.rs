@@ -18,3 +18,6 @@ mod trail;
 
 pub use pool::Sender;
 pub use route::{NoRoute, Route, Routes, guard};
+
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,17 @@
 //! What is said of a delivery afterwards: its journal line, its chat's last error, its log lines.
 //!
-//! Contents are told by digest only, and no text here holds a webhook, an IP address or a mobile number.
+//! Contents are told by digest only; what WeCom and the network said comes cleaned from [`crate::wecom::verdict`] and
+//! [`super::channel`].
 
-use std::borrow::Cow;
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use regex::Regex;
 use serde_json::{Map, Value};
+use tracing::{error, info, warn};
 
-use crate::model::{Delivery, content_digest, now_ms};
+use crate::model::{Delivery, Outcome, content_digest, now_ms};
 use crate::sender::fate::Decision;
 use crate::store::{Line, Stage};
 use crate::wecom::verdict::{ChannelKind, Reply, Verdict};
-
-/// Most characters of an errmsg that are kept.
-const MAX_ERRMSG: usize = 200;
 
 /// One request and what came of it.
 #[derive(Debug)]
@@ -44,7 +40,7 @@ impl Sent {
         match &self.reply {
             Reply::NotWritten(why) => format!("not sent: {why}"),
             Reply::NoAnswer(why) => format!("no answer: {why}"),
-            Reply::Http { code: Some((errcode, errmsg)), .. } => format!("errcode {errcode}: {}", public(errmsg)),
+            Reply::Http { code: Some((errcode, errmsg)), .. } => format!("errcode {errcode}: {errmsg}"),
             Reply::Http { status, code: None } => format!("HTTP {status} without an errcode"),
         }
     }
@@ -67,7 +63,7 @@ pub(super) fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>
         match &sent.reply {
             Reply::Http { code: Some((errcode, errmsg)), .. } => {
                 put("errcode", (*errcode).into());
-                put("errmsg", public(errmsg).into());
+                put("errmsg", errmsg.as_str().into());
             }
             Reply::Http { status, code: None } => {
                 put("status", (*status).into());
@@ -92,7 +88,7 @@ pub(super) fn last_error(decision: &Decision, sent: Option<&Sent>) -> Option<Str
 /// Logs a request and what came of it.
 pub(super) fn log_sent(delivery: &Delivery, sent: &Sent) {
     let [app, chat_id, sender_key, msg_id] = delivery.key.parts();
-    tracing::info!(
+    info!(
         request_id = delivery.request_id,
         app,
         chat_id,
@@ -100,7 +96,7 @@ pub(super) fn log_sent(delivery: &Delivery, sent: &Sent) {
         msg_id,
         delivery = delivery.id,
         channel = sent.channel.as_str(),
-        verdict = verdict_word(sent.verdict),
+        verdict = sent.verdict.as_str(),
         errcode = sent.errcode(),
         answer = sent.in_words(),
         elapsed_ms = millis(sent.elapsed),
@@ -110,50 +106,15 @@ pub(super) fn log_sent(delivery: &Delivery, sent: &Sent) {
 
 /// Logs how a delivery goes on where it was not simply delivered; what somebody has to know is an error.
 pub(super) fn log_decision(delivery: &Delivery, decision: &Decision) {
-    let (Some(reason), state) = (decision.reason, decision.state.map_or("retried", |state| state.as_str())) else {
-        return;
-    };
+    let Some(reason) = decision.reason else { return };
+    let state = decision.state.map_or("retried", Outcome::as_str);
     let [app, chat_id, sender_key, msg_id] = delivery.key.parts();
     let (request_id, id) = (&delivery.request_id, &delivery.id);
     if decision.alarm {
-        tracing::error!(
-            request_id,
-            app,
-            chat_id,
-            sender_key,
-            msg_id,
-            delivery = id,
-            state,
-            reason,
-            "alarm: not delivered"
-        );
+        error!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "alarm: not delivered");
     } else {
-        tracing::warn!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "not delivered");
+        warn!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "not delivered");
     }
-}
-
-/// The verdict's word in metrics and logs.
-pub(super) fn verdict_word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Delivered => "delivered",
-        Verdict::Paced(_) => "paced",
-        Verdict::Transient => "transient",
-        Verdict::Token => "token",
-        Verdict::ChatGone => "chat_gone",
-        Verdict::Rejected => "rejected",
-        Verdict::Configuration => "configuration",
-        Verdict::Unknown => "unknown",
-    }
-}
-
-/// An errmsg that may be shown: WeCom puts our own address into it, and may quote what we sent.
-fn public(errmsg: &str) -> String {
-    #[allow(clippy::expect_used)] // a constant pattern, compiled by every test that sends
-    static PRIVATE: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)(?P<ip>from ip:\s*)[0-9a-f.:]+|(?P<before>\b|\+?86)1[3-9][0-9]{9}\b").expect("a pattern")
-    });
-    let clean: Cow<'_, str> = PRIVATE.replace_all(errmsg, "$ip$before***");
-    clean.chars().take(MAX_ERRMSG).collect()
 }
 
 fn millis(time: Duration) -> u64 {
@@ -163,24 +124,6 @@ fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_errmsg_is_shown_without_addresses_and_numbers() {
-        let cases = [
-            ("ok", "ok"),
-            (
-                "invalid webhook url, hint: [1619160000123456789], from ip: 203.0.113.7, more info at https://open.work.weixin.qq.com",
-                "invalid webhook url, hint: [1619160000123456789], from ip: ***, more info at https://open.work.weixin.qq.com",
-            ),
-            ("from ip: 2001:db8::1", "from ip: ***"),
-            ("bad mobile 13812345678 in list", "bad mobile *** in list"),
-            ("bad mobile +8613812345678", "bad mobile +86***"),
-        ];
-        for (errmsg, want) in cases {
-            assert_eq!(public(errmsg), want);
-        }
-        assert_eq!(public(&"长".repeat(500)).chars().count(), MAX_ERRMSG);
-    }
 
     #[test]
     fn answers_are_told_in_words() {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 /// How the fake is set up.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -73,5 +75,31 @@ impl Answer {
     /// Whether the send counts as arrived.
     pub fn is_arrival(&self) -> bool {
         matches!(self, Self::Taken | Self::Cut)
+    }
+}
+
+/// A barrier that can be held shut, so that a test decides when what waits behind it goes on. Clones are one barrier.
+#[derive(Clone, Debug)]
+pub struct Gate(watch::Sender<bool>);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self(watch::Sender::new(false))
+    }
+}
+
+impl Gate {
+    /// Shuts it.
+    pub fn hold(&self) {
+        self.0.send_replace(true);
+    }
+    /// Opens it.
+    pub fn release(&self) {
+        self.0.send_replace(false);
+    }
+    /// Waits while it is shut.
+    pub async fn pass(&self) {
+        // Fails only without a sender, and this is one.
+        let _ = self.0.subscribe().wait_for(|held| !held).await;
     }
 }

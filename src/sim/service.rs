@@ -18,6 +18,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::behaviour::Gate;
 use super::ledger::Ledger;
 use super::violation::{Tag, Violation};
 use super::wire::Scissors;
@@ -118,11 +119,12 @@ pub struct Service {
     secret: Option<String>,
     forget: bool,
     ledger: Arc<Ledger>,
+    gate: Gate,
 }
 
 impl Service {
     pub(super) fn new(secret: Option<String>, forget: bool, ledger: Arc<Ledger>) -> Self {
-        Self { calls: Mutex::default(), secret, forget, ledger }
+        Self { calls: Mutex::default(), secret, forget, ledger, gate: Gate::default() }
     }
 
     fn calls_now(&self) -> MutexGuard<'_, Calls> {
@@ -137,6 +139,16 @@ impl Service {
     /// What the action does with every call that no script names.
     pub fn always(&self, action: &str, reaction: Reaction) {
         self.calls_now().always.insert(action.to_owned(), reaction);
+    }
+
+    /// Holds all answers back until [`Service::release`].
+    pub fn hold(&self) {
+        self.gate.hold();
+    }
+
+    /// Lets them go.
+    pub fn release(&self) {
+        self.gate.release();
     }
 
     /// Calls that came, in order.
@@ -233,6 +245,7 @@ async fn answer(
     let reaction = service.take(&call);
     let _under_way = UnderWay(&service, call.lane());
     tokio::time::sleep(reaction.delay).await;
+    service.gate.pass().await;
     match reaction.answer {
         ServiceAnswer::Tagged => axum::Json(tagged(&call)).into_response(),
         ServiceAnswer::Json(body) => axum::Json(body).into_response(),

@@ -35,26 +35,21 @@ async fn say(http: &reqwest::Client, webhook: &str, text: &str) -> Result<Option
 async fn robots_follow_their_script_and_only_what_arrived_counts() {
     let (fake, http) = fake(Options::default()).await;
     let webhook = fake.webhook("k 1&", "c1");
-    let hour = Duration::from_secs(3600);
     fake.script(
         "k 1&",
-        [
-            Answer::Errcode(93000).into(),
-            Answer::Status(502).into(),
-            Answer::Html.into(),
-            Answer::Cut.into(),
-            Answer::Taken.after(hour),
-        ],
+        [Answer::Errcode(93000).into(), Answer::Status(502).into(), Answer::Html.into(), Answer::Cut.into()],
     );
     assert_eq!(say(&http, &webhook, "refused").await.unwrap(), Some(93000));
     assert_eq!(say(&http, &webhook, "broken").await.unwrap(), None);
     assert_eq!(say(&http, &webhook, "a page").await.unwrap(), None);
     assert!(say(&http, &webhook, "cut").await.is_err(), "no answer at all");
+    fake.hold("k 1&");
     tokio::select! {
-        _ = say(&http, &webhook, "slow") => panic!("answered within the hour"),
+        _ = say(&http, &webhook, "slow") => panic!("answered although held"),
         () = fake.until(|f| f.under_way("k 1&") == 1) => {}
     }
     fake.until(|f| f.under_way("k 1&") == 0).await;
+    fake.release("k 1&");
     assert_eq!(say(&http, &webhook, "plain").await.unwrap(), Some(0));
     assert_eq!(fake.texts("k 1&"), ["cut", "slow", "plain"]);
     assert_eq!((fake.posts("k 1&"), fake.arrived()[0].chat.as_str()), (6, "c1"));
@@ -71,14 +66,19 @@ async fn crossing_doubling_and_haste_are_seen() {
     say(&http, &one, "[c1 u1 2]").await.unwrap();
     say(&http, &fake.webhook("k1", "c1").replace("k1", "k9"), "[c1 u1 3]").await.unwrap();
     say(&http, &one, &"长".repeat(683)).await.unwrap();
-    fake.script("k2", [Answer::Taken.after(Duration::from_secs(3600))]);
+    fake.hold("k2");
     let slow = tokio::spawn({
         let (http, two) = (http.clone(), two.clone());
         async move { say(&http, &two, "[c2 u1 5]").await }
     });
     fake.until(|f| f.under_way("k2") == 1).await;
-    say(&http, &two, "[c2 u1 6]").await.unwrap();
-    slow.abort();
+    let second = say(&http, &two, "[c2 u1 6]");
+    let release = async {
+        fake.until(|f| f.under_way("k2") == 2).await;
+        fake.release("k2");
+    };
+    tokio::join!(second, release).0.unwrap();
+    slow.await.unwrap().unwrap();
     assert_eq!(
         fake.ledger().violations(),
         [

@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::behaviour::{Answer, Behaviour, Options, Rate};
+use super::behaviour::{Answer, Behaviour, Gate, Options, Rate};
 use super::ledger::Ledger;
 use super::service::{self, Service};
 use super::violation::Violation;
@@ -51,6 +51,7 @@ struct Robot {
     script: VecDeque<Behaviour>,
     always: Option<Behaviour>,
     window: VecDeque<Instant>,
+    gate: Gate,
 }
 
 #[derive(Debug)]
@@ -137,6 +138,16 @@ impl FakeWeCom {
         }
     }
 
+    /// Holds this robot's answers back until [`FakeWeCom::release`].
+    pub fn hold(&self, key: &str) {
+        self.desk.gate(key).hold();
+    }
+
+    /// Lets them go.
+    pub fn release(&self, key: &str) {
+        self.desk.gate(key).release();
+    }
+
     /// Sends that arrived, in order.
     pub fn arrived(&self) -> Vec<Arrived> {
         self.desk.robots().arrived.clone()
@@ -195,7 +206,7 @@ impl Drop for FakeWeCom {
 impl Robot {
     fn new(chat: &str) -> Self {
         let (chat, script, window) = (chat.to_owned(), VecDeque::new(), VecDeque::new());
-        Self { chat, under_way: 0, posts: 0, script, always: None, window }
+        Self { chat, under_way: 0, posts: 0, script, always: None, window, gate: Gate::default() }
     }
 
     /// Whether one more send now stays within `rate`; takes its place if so.
@@ -231,6 +242,11 @@ impl Robots {
 impl Desk {
     fn robots(&self) -> MutexGuard<'_, Robots> {
         self.robots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The gate of a robot; one that nobody shuts where there is no such robot.
+    fn gate(&self, key: &str) -> Gate {
+        self.robots().by_key.get(key).map(|robot| robot.gate.clone()).unwrap_or_default()
     }
 
     /// Takes a send in: checks it, decides what happens to it, and records it if it arrives.
@@ -319,8 +335,10 @@ async fn send(
     let Some(behaviour) = desk.arrive(&key, &body) else {
         return errcode(93000);
     };
+    let gate = desk.gate(&key);
     let _under_way = UnderWay { desk: Arc::clone(&desk), key };
     tokio::time::sleep(behaviour.delay.unwrap_or(desk.options.latency)).await;
+    gate.pass().await;
     match behaviour.answer {
         Answer::Taken => errcode(0),
         Answer::Errcode(code) => errcode(code),

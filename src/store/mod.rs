@@ -15,6 +15,7 @@
 pub mod embedded;
 mod held;
 pub mod journal;
+pub mod lock;
 mod outage;
 pub mod redis;
 mod wakeups;

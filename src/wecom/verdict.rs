@@ -1,4 +1,60 @@
-//! Verdicts: what an answer, or its absence, means (stub signatures).
+//! Verdicts: what an answer to a send, or its absence, means.
+//!
+//! A pure function from what happened to what is to be done about it. WeCom answers HTTP 200 with an `errcode` in
+//! the body for nearly everything, so the body decides where there is one and the status only where there is none.
+//! What always holds: nothing counts as delivered but a success status with `errcode` 0, and what may have been sent
+//! is never called unsent. Codes: "全局错误码", developer.work.weixin.qq.com/document/path/90313; `errmsg` is
+//! unstable text and decides nothing.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+#[cfg(test)]
+mod tests;
+
+/// How long a robot or an API waits after 45009 ("minute" limits, document/path/90312) or an HTTP 429.
+const RATE_WINDOW: Duration = Duration::from_secs(60);
+/// How long after 45033, which says that too many calls run at once.
+const CONCURRENCY_WINDOW: Duration = Duration::from_secs(3);
+/// Characters of `errmsg` that are kept.
+const MAX_ERRMSG: usize = 200;
+
+/// By which channel a chat is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelKind {
+    /// A group robot's webhook.
+    GroupRobot,
+    /// `message/send`.
+    AppMessage,
+    /// `appchat/send`.
+    AppChat,
+    /// A smart robot's single-use address.
+    ResponseUrl,
+    /// A plain JSON gateway.
+    JsonGateway,
+}
+
+impl ChannelKind {
+    /// The word used in routes, trails, metrics and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::GroupRobot => "group_robot",
+            Self::AppMessage => "app_message",
+            Self::AppChat => "app_chat",
+            Self::ResponseUrl => "response_url",
+            Self::JsonGateway => "json_gateway",
+        }
+    }
+
+    /// Whether it sends with an access token, so that a token error can be mended by a refresh.
+    fn has_token(self) -> bool {
+        match self {
+            Self::AppMessage | Self::AppChat => true,
+            Self::GroupRobot | Self::ResponseUrl | Self::JsonGateway => false,
+        }
+    }
+}
 
 /// What became of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,18 +77,101 @@ pub enum Reply {
 pub enum Verdict {
     /// WeCom took it.
     Delivered,
-    /// Over a rate: wait for this window.
-    Paced(std::time::Duration),
-    /// Certainly not sent.
+    /// Over a rate, and not sent: wait for this window.
+    Paced(Duration),
+    /// Certainly not sent, or so WeCom says: try again, a few times.
     Transient,
-    /// Refresh the token.
+    /// Not sent: refresh the token, then once more.
     Token,
-    /// The chat or its robot is gone.
+    /// Not sent: the chat or its robot is gone.
     ChatGone,
-    /// Refused for good.
+    /// Not sent: refused for good.
     Rejected,
-    /// Ours to mend: hold, probe slowly.
+    /// Not sent: ours to mend. Hold, probe slowly.
     Configuration,
     /// May have been sent.
     Unknown,
+}
+
+impl Verdict {
+    /// The word used in trails, metrics and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Paced(_) => "paced",
+            Self::Transient => "transient",
+            Self::Token => "token",
+            Self::ChatGone => "chat_gone",
+            Self::Rejected => "rejected",
+            Self::Configuration => "configuration",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What is to be done after `reply` on `channel`.
+pub fn verdict(channel: ChannelKind, reply: &Reply) -> Verdict {
+    match reply {
+        Reply::NotWritten(_) => Verdict::Transient,
+        Reply::NoAnswer(_) => Verdict::Unknown,
+        // A proxy's answers: the first two come from one that reached nobody.
+        Reply::Http { status: 502 | 503, .. } => Verdict::Transient,
+        Reply::Http { status: 500..=599, .. } => Verdict::Unknown,
+        Reply::Http { status: 429, .. } => Verdict::Paced(RATE_WINDOW),
+        Reply::Http { status: 200..=299, code: Some((0, _)) } => Verdict::Delivered,
+        Reply::Http { code: Some((errcode, _)), .. } if *errcode != 0 => by_errcode(channel, *errcode),
+        // Somewhere else than we were told: nobody took it there, and nobody will until the address is mended.
+        Reply::Http { status: 300..=399, .. } => Verdict::Configuration,
+        Reply::Http { status: 400..=499, .. } => Verdict::Rejected,
+        // A success status that says nothing, or nothing readable: a page of a proxy, or a body cut short.
+        Reply::Http { .. } => Verdict::Unknown,
+    }
+}
+
+fn by_errcode(channel: ChannelKind, errcode: i64) -> Verdict {
+    match errcode {
+        // System busy; a conflict of versions.
+        -1 | 6000 => Verdict::Transient,
+        45009 => Verdict::Paced(RATE_WINDOW),
+        45033 => Verdict::Paced(CONCURRENCY_WINDOW),
+        // The token is invalid, missing or expired (42009: a suite's). Where none is sent, something is set up wrong.
+        40014 | 41001 | 42001 | 42009 if channel.has_token() => Verdict::Token,
+        40014 | 41001 | 42001 | 42009 => Verdict::Configuration,
+        // The webhook is invalid or its robot removed; the robot is not in the group.
+        93000 | 93008 => Verdict::ChatGone,
+        // No such chat: invalid, absent, not made by this app, dissolved, not a customer group.
+        40050 | 86001 | 86003 | 86008 | 49008 | 90501 | 90509 => Verdict::ChatGone,
+        // Secret, corp id, agent id, missing parameters of ours, another app's token.
+        40001 | 40013 | 40056 | 41002 | 41004 | 301002 => Verdict::Configuration,
+        // Permissions: of the function, the API, the authorisation, the app, towards external contacts.
+        48001 | 48002 | 48004 | 50003 | 84074 => Verdict::Configuration,
+        // Our address is not allowed; the robot is switched off; no such smart robot.
+        60020 | 301042 | 93004 | 93019 => Verdict::Configuration,
+        // The content's or the recipient's fault, or a code that nobody has explained: the same again would end the same.
+        _ => Verdict::Rejected,
+    }
+}
+
+/// What an HTTP answer says. `errcode` counts as an integer or as a text of one ("0"); a body without it, or that is
+/// no JSON, is an answer that says nothing. `errmsg` is kept without our own address, at most 200 characters.
+pub fn read_answer(status: u16, body: &[u8]) -> Reply {
+    let code = serde_json::from_slice(body).ok().and_then(|answer: Value| {
+        let errcode = &answer["errcode"];
+        let errcode = errcode.as_i64().or_else(|| errcode.as_str()?.parse().ok())?;
+        Some((errcode, shown(answer["errmsg"].as_str().unwrap_or_default())))
+    });
+    Reply::Http { status, code }
+}
+
+/// An `errmsg` as logs and trails may hold it. WeCom adds `from ip: 203.0.113.7`, which is our address.
+fn shown(errmsg: &str) -> String {
+    let mut text = errmsg.to_owned();
+    while let Some(start) = text.to_ascii_lowercase().find("from ip:") {
+        let address = text[start + "from ip:".len()..].trim_start();
+        let length = address.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(address.len());
+        let rest = address[length..].to_owned();
+        text.truncate(text[..start].trim_end_matches([' ', ',']).len());
+        text.push_str(&rest);
+    }
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_ERRMSG).collect()
 }

@@ -11,9 +11,8 @@ use tracing::{error, warn};
 use super::reply::Origin;
 use super::{AppRuntime, Context, session};
 use crate::action::{self, Answer};
-use crate::config::settings::Action;
 use crate::model::{Outcome, now_ms};
-use crate::rules::{Decision, Run};
+use crate::rules::{Action, Decision, Run};
 use crate::store::{ClaimedMessage, Commit, LateTicket, Line, Stage, Turn};
 use crate::wecom::message;
 

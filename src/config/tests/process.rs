@@ -99,7 +99,7 @@ fn wrong_types_and_forms() {
 fn addresses() {
     each_gateway_fault(&[
         ("wecom = { api_base = \"qyapi.weixin.qq.com\" }", "wecom.api_base", &["no URL", "https://"]),
-        ("wecom = { api_base = \"ftp://qyapi.weixin.qq.com\" }", "wecom.api_base", &["ftp", "https://"]),
+        ("wecom = { api_base = \"ftp://qyapi.weixin.qq.com\" }", "wecom.api_base", &["neither http://", "https://"]),
         ("wecom = { api_base = \"https://a.example/?x=1\" }", "wecom.api_base", &["query"]),
         ("wecom = { webhook_hosts = [] }", "wecom.webhook_hosts", &["empty", "qyapi.weixin.qq.com"]),
         (

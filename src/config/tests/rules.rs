@@ -25,6 +25,8 @@ fn names_of_commands() {
         (robot(&command("/query", "")), "commands[0].name", &["prefix \"/\"", "alone"]),
         (robot(&command("query order", "")), "commands[0].name", &["blank", "one word"]),
         (robot(&command("", "")), "commands[0].name", &["empty"]),
+        (robot(&(command("find", "") + &command("ＦＩＮＤ", ""))), "commands[1].name", &["commands[0].name"]),
+        (robot(&command("\u{200b}", "")), "commands[0].name", &["empty"]),
         (robot(&command("q", "aliases = [\"／x\"]")), "commands[0].aliases[0]", &["prefix"]),
         (robot(&format!("[[commands]]\n{HELP}")), "commands[0].name", &["missing"]),
         (robot("[[commands]]\nname = \"q\""), "commands[0].action", &["missing", "reply"]),
@@ -69,6 +71,7 @@ fn words_and_patterns() {
     let binding = |text: &str| robot(&format!("[[bindings]]\n{text}"));
     each_app_fault(&[
         (rules("prefixes = [\"/\", \"\"]"), "rules.prefixes[1]", &["empty"]),
+        (rules("prefixes = [\"\u{200b}\"]"), "rules.prefixes[0]", &["empty"]),
         (rules("sensitive = [\" \"]"), "rules.sensitive[0]", &["empty"]),
         (rules("sensitive_file = \"none.txt\""), "rules.sensitive_file", &["apps/none.txt", "relative to this file"]),
         (rules("unknown_command = \"help\""), "rules.unknown_command", &["\"hint\", \"ignore\""]),
@@ -88,7 +91,7 @@ fn words_and_patterns() {
 #[test]
 fn sensitive_words_come_from_list_and_file() {
     let app = robot("[rules]\nsensitive = [\"甲\"]\nsensitive_file = \"words.txt\"");
-    let folder = Folder::new().file("apps/words.txt", "\u{feff}乙\r\n\n 丙 丁 \n").app("a", &app);
+    let folder = Folder::new().file("apps/words.txt", "\u{feff}乙\r\n\n\u{200b}\n 丙 丁 \n").app("a", &app);
     assert_eq!(folder.settings().apps["a"].rules.sensitive, ["甲", "乙", "丙 丁"]);
 }
 
@@ -108,7 +111,7 @@ fn actions() {
         (mention("{ type = \"reply\", text = \"\" }"), "mention.action.text", &["empty"]),
         (mention("{ type = \"help\", text = \"x\" }"), "mention.action.text", &["unknown"]),
         (mention("{ type = \"http\" }"), "mention.action.url", &["missing"]),
-        (mention("{ type = \"http\", url = \"orders:9000/bot\" }"), "mention.action.url", &["orders:", "http://"]),
+        (mention("{ type = \"http\", url = \"orders:9000/bot\" }"), "mention.action.url", &["neither http://"]),
         (mention("{ type = \"http\", url = \"/bot\" }"), "mention.action.url", &["no URL"]),
         (
             mention("{ type = \"http\", url = \"http://o\", timeout = \"11m\" }"),
@@ -128,25 +131,28 @@ fn actions() {
 #[test]
 fn templates_hold_plain_values_only() {
     let key = "commands[0].action.text";
+    let keyword =
+        |text: &str| robot(&format!("[[keywords]]\nany = [\"x\"]\naction = {{ type = \"reply\", text = '{text}' }}"));
     each_app_fault(&[
-        (reply("{% if args.order_id %}x{% endif %}"), key, &["{%", "plain values"]),
+        (reply("{% if args.order_id %}x{% endif %}"), key, &["{%", "plain values", "{{ args.order_id }}"]),
         (reply("{# note #}"), key, &["{#", "plain values"]),
-        (reply("{{ args.order_id"), key, &["without", "close it"]),
-        (reply("{{ args.order_id | upper }}"), key, &["no plain value", "{{ args.order_id }}"]),
-        (reply("{{ range(9) }}"), key, &["no plain value"]),
-        (reply("{{ 1 + 1 }}"), key, &["no plain value"]),
-        (reply("{{ args[\"order_id\"] }}"), key, &["no plain value"]),
-        (reply("{{- user.name }}"), key, &["no plain value"]),
-        (reply("{{ }}"), key, &["no plain value"]),
-        (reply("{{ args. }}"), key, &["no plain value"]),
-        (reply("{{ usr.name }}"), key, &["\"usr\"", "did you mean \"user\"", "\"session\""]),
-        (reply("{{ args.orderid }}"), key, &["\"orderid\"", "did you mean \"order_id\"", "args"]),
+        (reply("{{ args.order_id"), key, &["never closed"]),
+        (reply("{{ args.order_id | upper }}"), key, &["not a plain value", "{{ args.order_id }}"]),
+        (reply("{{ range(9) }}"), key, &["not a plain value"]),
+        (reply("{{ 1 + 1 }}"), key, &["not a plain value"]),
+        (reply("{{ }}"), key, &["not a plain value"]),
+        (reply("{{ usr.name }}"), key, &["usr", "user"]),
+        (reply("{{ args.orderid }}"), key, &["\"orderid\"", "did you mean \"order_id\""]),
+        (keyword("{{ args.x }}"), "keywords[0].action.text", &["\"x\"", "isn't there"]),
     ]);
     for text in [
         "订单 {{ args.order_id }} {{user.name}} {{ chat.id }} {{ session.turns.0.text }}",
         "{a} }} 50%",
-        "{{ sender.key }}{{ message.text }}{{ command.name }}",
+        "{{ sender.key }}{{ message.text }}{{ command.name }}{{ args }}",
     ] {
         Folder::new().app("a", &reply(text)).settings();
     }
+    let binding =
+        "[[bindings]]\npattern = '(?P<phone>1\\d{10})'\naction = { type = \"reply\", text = \"{{ args.phone }}\" }";
+    Folder::new().app("a", &robot(binding)).settings();
 }

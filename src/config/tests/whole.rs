@@ -5,7 +5,8 @@ use crate::config::load;
 
 #[test]
 fn every_fault_of_every_file_is_told_in_one_run() {
-    let gateway = "[server]\nlisten = \"here\"\nshape = 1\n[sender]\ntimeout = \"20s\"\n[kafka]\n";
+    let gateway =
+        "[server]\nlisten = \"here\"\nshape = 1\n[sender]\ntimeout = \"20s\"\n[dedup]\nttl = \"20m\"\n[kafka]\n";
     let first = "kind = \"group_robot\"\ntoken = \"a b\"\nencoding_aes_key = \"short\"\n[[chats]]\nid = \"c\"\nweight = 0\nwebhook = \"k1\"\n[[commands]]\nname = \"q\"\n";
     let second = json("colour = 1\n[[chats]]\nid = \"d\"\nwebhook = \"k1\"\n[[bindings]]\npattern = '('\n");
     let faults =
@@ -27,6 +28,7 @@ fn every_fault_of_every_file_is_told_in_one_run() {
         ("second.toml", "bindings[0].action"),
         ("second.toml", "colour"),
         ("second.toml", "chats[0].webhook"),
+        ("gateway.toml", "dedup.ttl"),
     ];
     assert_eq!(places, expected, "{faults}");
     assert_eq!(faults.to_string().lines().count(), expected.len(), "one line a fault");

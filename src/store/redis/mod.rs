@@ -1,1 +1,277 @@
-//! The Redis store: one Lua script per verb and shard.
+//! The Redis store: one Lua script per verb and shard, over one multiplexed connection.
+//!
+//! Several gateways may share it: every step is atomic on the server, and the server's clock is the only one. What an
+//! answer survives is up to the server: with AOF `always` it is on its disk. Keys may vanish at any time (an operator, an
+//! eviction) and the next call still works: what they held is lost, nothing else. See `keys` for the layout and
+//! `lua/` for the steps.
+//!
+//! The store does nothing by itself: no polling, no timer. Work wakes waiting loops by a channel (and locally); a signal
+//! that is lost costs latency only, because a claim says when time alone makes a lane workable.
+
+mod batch;
+mod connection;
+mod decode;
+mod encode;
+mod keys;
+mod scripts;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::try_join_all;
+use ::redis::Value;
+
+use self::batch::{Args, Batcher};
+use self::connection::Link;
+use self::scripts::Verb;
+use super::*;
+use crate::model::{Lane, Secret};
+
+/// A store on a Redis server.
+pub struct RedisStore {
+    link: Arc<Link>,
+    shards: Vec<Shard>,
+    /// Counts claims: each one begins at another shard.
+    claims: AtomicUsize,
+    wakeups: Arc<Wakeups>,
+}
+
+/// One hash tag, and the verbs whose calls are batched there.
+struct Shard {
+    prefix: String,
+    enqueue: Batcher,
+    commit: Batcher,
+    begin: Batcher,
+    settle: Batcher,
+}
+
+impl Shard {
+    fn start(link: &Arc<Link>, number: u16) -> Self {
+        let prefix = keys::prefix(number);
+        let batcher = |verb: &'static Verb| Batcher::start(link.clone(), verb, prefix.clone());
+        Self {
+            enqueue: batcher(&scripts::ENQUEUE),
+            commit: batcher(&scripts::COMMIT),
+            begin: batcher(&scripts::BEGIN),
+            settle: batcher(&scripts::SETTLE),
+            prefix,
+        }
+    }
+}
+
+impl RedisStore {
+    /// Opens the store; the server need not be up. Must be called within a Tokio runtime.
+    ///
+    /// Fails with [`StoreError::Refused`] when the URL can't be read. A shard count other than the one that the data was
+    /// laid out for is known once the server answers, and refuses every call.
+    pub fn open(url: &Secret, shards: u16) -> Result<Arc<Self>> {
+        let shards = shards.max(1);
+        let wakeups = Arc::new(Wakeups::default());
+        let link = Arc::new(Link::open(url, shards, wakeups.clone())?);
+        let shards = (0..shards).map(|number| Shard::start(&link, number)).collect();
+        Ok(Arc::new(Self { link, shards, claims: AtomicUsize::new(0), wakeups }))
+    }
+
+    fn shard(&self, lane: &Lane) -> &Shard {
+        let shards = u16::try_from(self.shards.len()).unwrap_or(u16::MAX);
+        &self.shards[usize::from(lane.shard(shards))]
+    }
+
+    /// Lets each item join the batch of its lane's shard; answers in the order of the items.
+    async fn batched<T>(
+        &self,
+        items: &[T],
+        lane: fn(&T) -> &Lane,
+        batcher: fn(&Shard) -> &Batcher,
+        encode: fn(&T) -> Result<Args>,
+    ) -> Result<Vec<Value>> {
+        let args: Vec<Args> = items.iter().map(encode).collect::<Result<_>>()?;
+        let mut answers = Vec::with_capacity(items.len());
+        for (item, args) in items.iter().zip(args) {
+            answers.push(batcher(self.shard(lane(item))).submit(args).await);
+        }
+        try_join_all(answers.into_iter().map(|answer| answer.get())).await
+    }
+
+    /// Runs a batch script once on each shard that has items; answers in the order of the items.
+    async fn grouped(&self, verb: &'static Verb, items: Vec<(&Lane, Args)>) -> Result<Vec<Value>> {
+        let mut answers = vec![Value::Nil; items.len()];
+        let mut groups: Vec<(&Shard, Vec<usize>, Vec<Args>)> = Vec::new();
+        for (at, (lane, args)) in items.into_iter().enumerate() {
+            let shard = self.shard(lane);
+            let group = match groups.iter().position(|(known, ..)| std::ptr::eq(*known, shard)) {
+                Some(group) => group,
+                None => {
+                    groups.push((shard, Vec::new(), Vec::new()));
+                    groups.len() - 1
+                }
+            };
+            groups[group].1.push(at);
+            groups[group].2.push(args);
+        }
+        for (shard, places, args) in groups {
+            let values = batch::call(&self.link, verb, &shard.prefix, args).await?;
+            places.into_iter().zip(values).for_each(|(at, value)| answers[at] = value);
+        }
+        Ok(answers)
+    }
+
+    /// Runs a batch script for one item.
+    async fn single(&self, verb: &'static Verb, lane: &Lane, args: Args) -> Result<Value> {
+        Ok(self.grouped(verb, vec![(lane, args)]).await?.pop().unwrap_or_default())
+    }
+
+    /// Runs a script on every shard.
+    async fn everywhere(&self, verb: &'static Verb, args: &[String]) -> Result<Vec<Value>> {
+        try_join_all(self.shards.iter().map(|shard| self.link.run(verb, &shard.prefix, args))).await
+    }
+
+    /// Claims shard by shard, from another one each time, until `want` is reached.
+    async fn claim<T>(
+        &self,
+        verb: &'static Verb,
+        item: fn(Value) -> Result<T>,
+        want: usize,
+        lease: Duration,
+    ) -> Result<Claimed<T>> {
+        let first = self.claims.fetch_add(1, Ordering::Relaxed);
+        let mut claimed = Claimed { items: Vec::new(), next_wake: None };
+        for step in 0..self.shards.len() {
+            let missing = want - claimed.items.len();
+            if missing == 0 {
+                break;
+            }
+            let shard = &self.shards[first.wrapping_add(step) % self.shards.len()];
+            let answer = self.link.run(verb, &shard.prefix, &encode::claim(missing, lease)).await;
+            match answer.and_then(|value| decode::claimed(value, item)) {
+                Ok(more) => {
+                    claimed.items.extend(more.items);
+                    claimed.next_wake = claimed.next_wake.into_iter().chain(more.next_wake).min();
+                }
+                // What is leased already must be worked; the next claim meets the error again.
+                Err(_) if !claimed.items.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(claimed)
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn enqueue(&self, batch: Vec<Arrival>) -> Result<Vec<Enqueued>> {
+        let answers = self.batched(&batch, |a| &a.lane, |s| &s.enqueue, encode::arrival).await?;
+        self.wakeups.wake(Side::In);
+        answers.into_iter().map(decode::enqueued).collect()
+    }
+
+    async fn claim_messages(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedMessage>> {
+        self.claim(&scripts::CLAIM_MESSAGES, decode::message, want, lease).await
+    }
+
+    async fn commit(&self, batch: Vec<Commit>) -> Result<Vec<Committed>> {
+        let answers = self.batched(&batch, |c| &c.lease.lane, |s| &s.commit, encode::commit).await?;
+        // The message's lane may hold another one.
+        self.wakeups.wake(Side::In);
+        if batch.iter().any(|commit| !commit.replies.is_empty()) {
+            self.wakeups.wake(Side::Out);
+        }
+        answers.into_iter().map(decode::committed).collect()
+    }
+
+    async fn claim_replies(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedReply>> {
+        self.claim(&scripts::CLAIM_REPLIES, decode::reply, want, lease).await
+    }
+
+    async fn begin(&self, batch: Vec<Begin>) -> Result<Vec<Begun>> {
+        let answers = self.batched(&batch, |b| &b.lease.lane, |s| &s.begin, |b| Ok(encode::begin(b))).await?;
+        answers.into_iter().map(decode::begun).collect()
+    }
+
+    async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Settled>> {
+        let answers = self.batched(&batch, |s| &s.lease.lane, |s| &s.settle, |s| Ok(encode::settle(s))).await?;
+        let settled = answers.into_iter().zip(&batch).map(|(value, settle)| decode::settled(value, &settle.lease));
+        let settled: Vec<Settled> = settled.collect::<Result<_>>()?;
+        if settled.iter().any(|s| matches!(s, Settled::Released)) {
+            self.wakeups.wake(Side::Out);
+        }
+        Ok(settled)
+    }
+
+    async fn renew(&self, side: Side, leases: Vec<Lease>, lease: Duration) -> Result<Vec<bool>> {
+        let items = leases.iter().map(|l| (&l.lane, encode::lease(side, l, lease))).collect();
+        self.grouped(&scripts::RENEW, items).await?.into_iter().map(decode::renewed).collect()
+    }
+
+    async fn release(&self, side: Side, leases: Vec<Lease>, pause: Duration) -> Result<()> {
+        let items = leases.iter().map(|l| (&l.lane, encode::lease(side, l, pause))).collect();
+        self.grouped(&scripts::RELEASE, items).await?;
+        self.wakeups.wake(side);
+        Ok(())
+    }
+
+    async fn waiting(&self, lane: &Lane, request_id: &str) -> Result<Option<Waiting>> {
+        let args = vec![request_id.to_owned(), lane.as_str().to_owned()];
+        decode::waiting(self.single(&scripts::WAITING, lane, args).await?)
+    }
+
+    async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {
+        let args = encode::late_answer(&answer)?;
+        let value = self.single(&scripts::ANSWER_LATE, &answer.lane, args).await?;
+        self.wakeups.wake(Side::Out);
+        decode::answered(value)
+    }
+
+    async fn revive(&self, lane: &Lane) -> Result<()> {
+        self.single(&scripts::REVIVE, lane, vec![lane.as_str().to_owned()]).await?;
+        Ok(())
+    }
+
+    async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>> {
+        let items = lanes.iter().map(|lane| (lane, vec![lane.as_str().to_owned()])).collect();
+        let answers = self.grouped(&scripts::CHATS, items).await?;
+        answers.into_iter().zip(lanes).map(|(value, lane)| decode::chat(value, lane)).collect()
+    }
+
+    async fn busy_chats(&self, limit: usize) -> Result<Vec<Lane>> {
+        let mut lanes = Vec::new();
+        for value in self.everywhere(&scripts::BUSY_CHATS, &[limit.to_string()]).await? {
+            lanes.extend(decode::plain::<Vec<String>>(value)?.into_iter().map(Lane::from_encoded));
+        }
+        lanes.truncate(limit);
+        Ok(lanes)
+    }
+
+    async fn read_journal(&self, max: usize) -> Result<Vec<JournalBatch>> {
+        let answers = self.everywhere(&scripts::READ_JOURNAL, &[max.to_string()]).await?;
+        (0..).zip(answers).filter_map(|(shard, value)| decode::journal(value, shard).transpose()).collect()
+    }
+
+    async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
+        let (Some(shard), Some(first)) = (self.shards.get(usize::from(batch.shard)), batch.lines.first()) else {
+            return Ok(());
+        };
+        let args = [batch.from.to_string(), batch.count.to_string(), first.clone()];
+        self.link.run(&scripts::TRIM_JOURNAL, &shard.prefix, &args).await?;
+        Ok(())
+    }
+
+    async fn depth(&self) -> Result<Depth> {
+        let mut sum = Depth::default();
+        for value in self.everywhere(&scripts::DEPTH, &[]).await? {
+            let depth = decode::depth(value)?;
+            sum.in_lanes += depth.in_lanes;
+            sum.out_lanes += depth.out_lanes;
+            sum.parked += depth.parked;
+            sum.journal += depth.journal;
+        }
+        Ok(sum)
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.link.ping().await
+    }
+
+    fn wakeups(&self) -> &Wakeups {
+        &self.wakeups
+    }
+}

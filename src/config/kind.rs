@@ -1,0 +1,182 @@
+//! The kind of an app, and the keys that come with it: what posts its callbacks and how they are trusted.
+//!
+//! Keys that only another kind of app has are faults, not silently without effect. No fault quotes a token or a key.
+
+use std::time::Duration;
+
+use super::gateway::web_url;
+use super::reader::{Table, quoted};
+use super::settings::{AppKind, JsonAuth, Server};
+use crate::model::Secret;
+use crate::wecom::crypto::{CallbackCrypto, ReceiveId};
+
+/// `kind`, before the values that come with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    App,
+    GroupRobot,
+    Aibot,
+    Json,
+}
+
+const KINDS: [(&str, Kind); 4] =
+    [("app", Kind::App), ("group_robot", Kind::GroupRobot), ("aibot", Kind::Aibot), ("json", Kind::Json)];
+
+/// Keys that only some kinds have.
+const KEYS_OF_KINDS: [(&[&str], &[Kind]); 3] = [
+    (&["token", "encoding_aes_key", "receive_id"], &[Kind::App, Kind::GroupRobot, Kind::Aibot]),
+    (&["corp_id", "agent_id", "secret"], &[Kind::App]),
+    (&["auth", "gateway"], &[Kind::Json]),
+];
+
+/// Reads `kind` and its keys; where the kind itself isn't known, its keys are left unjudged.
+pub(super) fn kind(t: &mut Table, public: &Server) -> (Option<Kind>, Option<AppKind>) {
+    let kind = t.required_word("kind", &KINDS);
+    let app_kind = match kind {
+        Some(kind) => keys_of(t, kind, public),
+        None => {
+            KEYS_OF_KINDS.iter().flat_map(|(keys, _)| *keys).for_each(|key| drop(t.take(key)));
+            None
+        }
+    };
+    (kind, app_kind)
+}
+
+fn keys_of(t: &mut Table, kind: Kind, public: &Server) -> Option<AppKind> {
+    refuse_foreign_keys(t, kind);
+    match kind {
+        Kind::App => {
+            let corp_id = api_side(t);
+            crypto(t, corp_id).map(AppKind::App)
+        }
+        Kind::GroupRobot => crypto(t, None).map(AppKind::GroupRobot),
+        Kind::Aibot => crypto(t, None).map(AppKind::Aibot),
+        Kind::Json => {
+            send_side(t);
+            json_auth(t, public).map(AppKind::Json)
+        }
+    }
+}
+
+fn refuse_foreign_keys(t: &mut Table, kind: Kind) {
+    let name_of = |kind: Kind| KINDS.iter().find(|(_, k)| *k == kind).map_or("", |(name, _)| *name);
+    for (keys, kinds) in KEYS_OF_KINDS.iter().filter(|(_, kinds)| !kinds.contains(&kind)) {
+        let (owners, this) = (quoted(&kinds.iter().map(|kind| name_of(*kind)).collect::<Vec<_>>()), name_of(kind));
+        for key in *keys {
+            if t.take(key).is_some() {
+                t.fault(key, format!("belongs to kind {owners}, and this app is {this:?}: remove it, or correct kind"));
+            }
+        }
+    }
+}
+
+/// Token, key and receive id of an encrypted kind. Without a `receive_id` it is the corp id, where that is given.
+fn crypto(t: &mut Table, corp_id: Option<String>) -> Option<CallbackCrypto> {
+    const SOURCE: &str = "from where the callback was set up in WeCom";
+    let token =
+        t.parsed_unseen("token", |text| token(text).map_err(|wrong| format!("{wrong}: copy it again {SOURCE}")));
+    let token = t.require("token", token, &format!("copy it {SOURCE}, best as \"${{NAME}}\""));
+    let key = t.secret("encoding_aes_key");
+    let mend = format!("copy the 43 characters {SOURCE}, best as \"${{NAME}}\"");
+    let key = t.require("encoding_aes_key", key, &mend);
+    let receive_id = match t.string("receive_id").or(corp_id).unwrap_or_default() {
+        any if any == "*" => ReceiveId::Any,
+        exactly => ReceiveId::Exactly(exactly),
+    };
+    // A faulty token must not hide a faulty key.
+    match CallbackCrypto::new(token.clone().unwrap_or_default(), &key?, receive_id) {
+        Ok(crypto) => token.map(|_| crypto),
+        Err(wrong) => {
+            t.fault("encoding_aes_key", format!("{wrong}: copy the 43 characters again {SOURCE}"));
+            None
+        }
+    }
+}
+
+/// WeCom takes 1 to 32 letters or digits.
+fn token(text: &str) -> Result<Secret, String> {
+    let length = text.chars().count();
+    if !(1..=32).contains(&length) {
+        return Err(format!("is {length} characters long, WeCom's tokens are 1 to 32"));
+    }
+    if !text.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return Err("holds something that is no letter or digit (a blank?)".into());
+    }
+    Ok(Secret::new(text))
+}
+
+/// The API side of kind `app`, checked for its form; answers the corp id.
+fn api_side(t: &mut Table) -> Option<String> {
+    let corp_id = t.filled("corp_id");
+    let given = [
+        ("corp_id", corp_id.is_some()),
+        ("agent_id", t.whole("agent_id", 1..=u64::MAX).is_some()),
+        ("secret", t.secret("secret").is_some()),
+    ];
+    if given.iter().any(|(_, given)| *given) {
+        for (key, _) in given.iter().filter(|(_, given)| !given) {
+            t.fault(key, "is missing: corp_id, agent_id and secret are needed together, to answer by the API");
+        }
+    }
+    corp_id
+}
+
+/// `[gateway]` of kind `json`, checked for its form.
+fn send_side(t: &mut Table) {
+    t.section_if("gateway", |t| {
+        let url = t.parsed_unseen("url", web_url);
+        t.require("url", url, "write where replies are posted, such as \"http://127.0.0.1:9000/send\"");
+        t.filled("instance_guid");
+        t.span("client_msg_id_window", Duration::from_secs(10 * 60));
+    });
+}
+
+fn json_auth(t: &mut Table, public: &Server) -> Option<JsonAuth> {
+    let mend = "say who may post, such as { type = \"header\", name = \"X-Webhook-Token\", value = \"${NAME}\" }";
+    let auth = t.section_if("auth", |t| one_auth(t, public));
+    t.require("auth", auth, mend).flatten()
+}
+
+fn one_auth(t: &mut Table, public: &Server) -> Option<JsonAuth> {
+    match t.required_word("type", &[("header", Auth::Header), ("hmac_sha256", Auth::HmacSha256), ("none", Auth::None)])
+    {
+        Some(Auth::Header) => {
+            let (name, value) = (header_name(t, "name"), t.secret("value"));
+            let value = t.require("value", value, "write what the header must hold, best as \"${NAME}\"");
+            Some(JsonAuth::Header { name: name?, value: value? })
+        }
+        Some(Auth::HmacSha256) => {
+            let (header, secret) = (header_name(t, "header"), t.secret("secret"));
+            let secret = t.require("secret", secret, "write the key of the HMAC, best as \"${NAME}\"");
+            Some(JsonAuth::HmacSha256 { header: header?, secret: secret? })
+        }
+        Some(Auth::None) => {
+            let listen = public.listen;
+            if !listen.ip().is_loopback() {
+                let mend = "use \"header\" or \"hmac_sha256\", or let [server] listen on 127.0.0.1";
+                t.fault("type", format!("\"none\" lets anybody post who can reach {listen}: {mend}"));
+            }
+            Some(JsonAuth::None)
+        }
+        None => {
+            t.drop_rest();
+            None
+        }
+    }
+}
+
+/// `auth.type`, before the values that come with it.
+#[derive(Clone, Copy)]
+enum Auth {
+    Header,
+    HmacSha256,
+    None,
+}
+
+fn header_name(t: &mut Table, key: &'static str) -> Option<String> {
+    let name = t.parsed(key, |text| match axum::http::HeaderName::try_from(text) {
+        Ok(name) => Ok(name.to_string()),
+        Err(_) => Err("is no header's name: write one such as \"X-Webhook-Token\"".into()),
+    });
+    t.require(key, name, "name the header, such as \"X-Webhook-Token\"")
+}

@@ -1,0 +1,130 @@
+//! What a channel says of each way in which a request can end.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::robot::{Answer, Robot};
+use crate::config::settings;
+use crate::model::Secret;
+use crate::sender::channel::{Channel, GroupRobot, http_client};
+use crate::wecom::message::text;
+use crate::wecom::verdict::Reply;
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn client(timeout: Duration) -> reqwest::Client {
+    let sender = settings::Sender { max_chats: 1, timeout, lease: LONG * 3, head_start: Duration::ZERO };
+    http_client(&sender).expect("a client")
+}
+
+/// Sends one text to `webhook` while `robot` does as told.
+async fn answered_with(answer: Answer) -> Reply {
+    let mut robot = Robot::start().await;
+    let channel = GroupRobot::new(Secret::new(robot.webhook("k-e-y")));
+    let (client, message) = (client(LONG), text("hi"));
+    let (reply, ()) = tokio::join!(channel.send(&client, &message), async {
+        robot.call().await.answer(answer);
+    });
+    assert!(robot.is_quiet(), "one request, whatever comes of it");
+    reply
+}
+
+#[tokio::test]
+async fn the_message_goes_out_as_it_stands() {
+    let mut robot = Robot::start().await;
+    let channel = GroupRobot::new(Secret::new(robot.webhook("k-e-y")));
+    let client = client(LONG);
+    let message = json!({"msgtype": "markdown", "markdown": {"content": "<@u1> 订单 \"1\" & <b>\n"}});
+    let (reply, call) = tokio::join!(channel.send(&client, &message), async {
+        let call = robot.call().await;
+        let seen = (call.head.clone(), call.body.clone());
+        call.code(0);
+        seen
+    });
+    assert!(matches!(reply, Reply::Http { status: 200, code: Some((0, _)) }), "{reply:?}");
+    let (head, body) = call;
+    assert!(head.starts_with("POST /cgi-bin/webhook/send?key=k-e-y HTTP/1.1\r\n"), "{head}");
+    assert!(head.to_ascii_lowercase().contains("content-type: application/json\r\n"), "{head}");
+    assert_eq!(body, r#"{"msgtype":"markdown","markdown":{"content":"<@u1> 订单 \"1\" & <b>\n"}}"#);
+}
+
+#[tokio::test]
+async fn an_answer_is_read_whatever_its_status() {
+    let reply = answered_with(Answer::Body(r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#.into())).await;
+    assert_eq!(reply, Reply::Http { status: 200, code: Some((93000, "invalid webhook url".into())) });
+    let reply = answered_with(Answer::Raw("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\noops".into())).await;
+    assert_eq!(reply, Reply::Http { status: 502, code: None });
+}
+
+#[tokio::test]
+async fn a_redirect_is_an_answer_and_not_followed() {
+    let away = "HTTP/1.1 307 Temporary Redirect\r\nLocation: /elsewhere?key=x\r\nContent-Length: 0\r\n\r\n";
+    let reply = answered_with(Answer::Raw(away.into())).await;
+    assert_eq!(reply, Reply::Http { status: 307, code: None });
+}
+
+#[tokio::test]
+async fn an_endless_answer_is_cut_and_is_none_of_wecoms() {
+    let body = format!(r#"{{"errmsg":"{}","errcode":0}}"#, "x".repeat(128 * 1024));
+    let reply = answered_with(Answer::Body(body)).await;
+    assert_eq!(reply, Reply::Http { status: 200, code: None });
+}
+
+#[tokio::test]
+async fn what_ends_after_the_request_was_written_has_no_answer() {
+    let half_a_head = "HTTP/1.1 200 OK\r\nContent-Le";
+    let half_a_body = "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{\"errcode\":0";
+    for answer in [Answer::Cut, Answer::Raw(half_a_head.into()), Answer::Raw(half_a_body.into())] {
+        let name = format!("{answer:?}");
+        match answered_with(answer).await {
+            Reply::NoAnswer(why) => assert!(!why.contains("k-e-y") && !why.contains("127.0.0.1"), "{name}: {why}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_too_late_is_none() {
+    let mut robot = Robot::start().await;
+    let channel = GroupRobot::new(Secret::new(robot.webhook("k-e-y")));
+    let reply = channel.send(&client(Duration::from_millis(200)), &text("hi")).await;
+    match reply {
+        Reply::NoAnswer(why) => assert!(why.contains("timed out") && !why.contains("k-e-y"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    robot.call().await.code(0);
+    assert!(robot.is_quiet());
+}
+
+#[tokio::test]
+async fn what_finds_no_connection_was_not_written() {
+    let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
+    let robot = Robot::start().await;
+    let webhooks = [
+        ("refused", format!("http://{free}/send?key=k-e-y")),
+        ("no TLS there", robot.webhook("k-e-y").replace("http://", "https://")),
+        ("no URL at all", "k-e-y".to_owned()),
+    ];
+    for (name, webhook) in webhooks {
+        match GroupRobot::new(Secret::new(webhook)).send(&client(LONG), &text("hi")).await {
+            Reply::NotWritten(why) => assert!(!why.contains("k-e-y"), "{name}: {why}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reused_connection_that_is_cut_is_not_written_to_again() {
+    let mut robot = Robot::start().await;
+    let channel = GroupRobot::new(Secret::new(robot.webhook("k-e-y")));
+    let (client, message) = (client(LONG), text("hi"));
+    let (first, ()) = tokio::join!(channel.send(&client, &message), async { robot.call().await.code(0) });
+    assert!(matches!(first, Reply::Http { code: Some((0, _)), .. }), "{first:?}");
+    let (second, ()) = tokio::join!(channel.send(&client, &message), async {
+        robot.call().await.answer(Answer::Cut);
+    });
+    assert!(matches!(second, Reply::NoAnswer(_)), "{second:?}");
+    assert!(robot.is_quiet());
+}

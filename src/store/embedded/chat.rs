@@ -1,0 +1,285 @@
+//! The row of an outbound lane, read whole, changed in memory, written back whole; and the head of its queue.
+
+use std::time::Duration;
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::step::{Step, millis};
+use crate::model::{Delivery, Lane};
+use crate::store::{ClaimedReply, Lease, Pace, Result, Side, Turn};
+
+/// Where a lane stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Empty.
+    Idle,
+    /// Waits for its turn.
+    Ready,
+    /// In work until `due`.
+    Leased,
+    /// Set aside until `due`.
+    Parked,
+}
+
+impl State {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Ready => "ready",
+            Self::Leased => "leased",
+            Self::Parked => "parked",
+        }
+    }
+}
+
+impl FromSql for State {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let word = value.as_str()?;
+        [Self::Idle, Self::Ready, Self::Leased, Self::Parked]
+            .into_iter()
+            .find(|s| s.as_str() == word)
+            .ok_or(FromSqlError::InvalidType)
+    }
+}
+
+/// An outbound lane and what is known of its chat.
+pub(super) struct Chat {
+    pub id: i64,
+    pub lane: String,
+    pub head: i64,
+    pub tail: i64,
+    pub state: State,
+    pub turn: i64,
+    pub due: i64,
+    /// The last lease; it still counts after its end, until another claims the lane.
+    pub lease: Option<String>,
+    pub parked_for: Option<String>,
+    pub failures: u32,
+    pub sends: Vec<i64>,
+    pub dead: Option<String>,
+    pub last_error: Option<String>,
+    pub weight: Option<u32>,
+    pub paused: bool,
+}
+
+const COLUMNS: &str = "id, lane, head, tail, state, turn, due, lease, parked_for, failures, sends, dead, last_error, \
+                       weight, paused";
+
+impl Chat {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let sends: String = row.get(10)?;
+        Ok(Self {
+            id: row.get(0)?,
+            lane: row.get(1)?,
+            head: row.get(2)?,
+            tail: row.get(3)?,
+            state: row.get(4)?,
+            turn: row.get(5)?,
+            due: row.get(6)?,
+            lease: row.get(7)?,
+            parked_for: row.get(8)?,
+            failures: row.get(9)?,
+            sends: serde_json::from_str(&sends)
+                .map_err(|e| rusqlite::Error::FromSqlConversionFailure(10, rusqlite::types::Type::Text, e.into()))?,
+            dead: row.get(11)?,
+            last_error: row.get(12)?,
+            weight: row.get(13)?,
+            paused: row.get(14)?,
+        })
+    }
+
+    /// The chat of a lane, where there is one.
+    pub fn find(step: &Step<'_>, lane: &Lane) -> Result<Option<Self>> {
+        let mut select = step.sql(&format!("SELECT {COLUMNS} FROM chats WHERE lane = ?1"))?;
+        Ok(select.query_row([lane.as_str()], Self::read).optional()?)
+    }
+
+    /// The chat of a lane, made where it is missing.
+    pub fn find_or_insert(step: &Step<'_>, lane: &Lane) -> Result<Self> {
+        if let Some(chat) = Self::find(step, lane)? {
+            return Ok(chat);
+        }
+        let mut insert = step.sql(&format!("INSERT INTO chats (lane) VALUES (?1) RETURNING {COLUMNS}"))?;
+        Ok(insert.query_row([lane.as_str()], Self::read)?)
+    }
+
+    /// The chat whose lane is held by this lease.
+    pub fn held(step: &Step<'_>, lease: &Lease) -> Result<Option<Self>> {
+        Ok(Self::find(step, &lease.lane)?.filter(|chat| chat.is_held_by(lease)))
+    }
+
+    /// Up to `limit` ready chats, whose turn it is first.
+    pub fn ready(step: &Step<'_>, limit: usize) -> Result<Vec<Self>> {
+        let mut select =
+            step.sql(&format!("SELECT {COLUMNS} FROM chats WHERE state = 'ready' ORDER BY turn, id LIMIT ?1"))?;
+        let chats = select.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], Self::read)?;
+        Ok(chats.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Writes it back.
+    pub fn save(&self, step: &Step<'_>) -> Result<()> {
+        let mut update = step.sql(
+            "UPDATE chats SET head = ?2, tail = ?3, state = ?4, turn = ?5, due = ?6, lease = ?7, parked_for = ?8,
+             failures = ?9, sends = ?10, dead = ?11, last_error = ?12 WHERE id = ?1",
+        )?;
+        update.execute(params![
+            self.id,
+            self.head,
+            self.tail,
+            self.state.as_str(),
+            self.turn,
+            self.due,
+            self.lease,
+            self.parked_for,
+            self.failures,
+            super::to_json(&self.sends)?,
+            self.dead,
+            self.last_error,
+        ])?;
+        Ok(())
+    }
+
+    /// Also past its end, until another claims the lane.
+    pub fn is_held_by(&self, lease: &Lease) -> bool {
+        self.lease.as_deref() == Some(&lease.id)
+    }
+
+    pub fn depth(&self) -> u64 {
+        u64::try_from(self.tail - self.head).unwrap_or(0)
+    }
+
+    /// The turn of this lane if it became ready now; what an operator set wins over the configured weight.
+    pub fn turn_now(&self, step: &Step<'_>, turn: Turn) -> i64 {
+        step.now.saturating_sub(turn.ahead_ms(self.weight.unwrap_or(turn.weight)))
+    }
+
+    /// Leases it for so long, under a new id or the same.
+    pub fn lease_until(&mut self, due: i64, id: String) {
+        self.state = State::Leased;
+        self.due = due;
+        self.lease = Some(id);
+        self.parked_for = None;
+    }
+
+    /// Gives the lease back and waits for `turn`.
+    pub fn make_ready(&mut self, step: &Step<'_>, turn: i64) {
+        self.lease = None;
+        self.turn = turn;
+        self.parked_for = None;
+        if self.depth() == 0 {
+            self.state = State::Idle;
+            return;
+        }
+        self.state = State::Ready;
+        step.wake(Side::Out);
+    }
+
+    /// Gives the lease back and sets the lane aside. An empty lane too: what comes next must wait as well.
+    pub fn park(&mut self, step: &Step<'_>, span: Duration, why: &str) {
+        self.lease = None;
+        self.state = State::Parked;
+        self.due = step.after(span);
+        self.parked_for = Some(why.to_owned());
+    }
+
+    /// Takes a place in the pace window, or says how long there is none.
+    pub fn take_place(&mut self, step: &Step<'_>, pace: Pace) -> std::result::Result<(), Duration> {
+        let window = millis(pace.window);
+        self.sends.retain(|sent| sent.saturating_add(window) > step.now);
+        // With `limit` places taken, one is free when the limit-th last send leaves the window.
+        let limit = usize::try_from(pace.limit.max(1)).unwrap_or(usize::MAX);
+        if let Some(oldest) = self.sends.len().checked_sub(limit) {
+            return Err(step.until(self.sends[oldest].saturating_add(window)));
+        }
+        self.sends.push(step.now);
+        Ok(())
+    }
+
+    /// The place that was taken last counts from now.
+    pub fn move_place(&mut self, step: &Step<'_>) {
+        self.sends.pop();
+        self.sends.push(step.now);
+    }
+
+    /// The head of the queue.
+    pub fn head(&self, step: &Step<'_>) -> Result<Option<Head>> {
+        let mut select = step.sql(
+            "SELECT id, route, received_at, expires_at, attempts, refusals, begun, body FROM deliveries
+             WHERE chat = ?1 AND pos = ?2",
+        )?;
+        Ok(select.query_row([self.id, self.head], Head::read).optional()?)
+    }
+
+    /// Removes the head of the queue.
+    pub fn drop_head(&mut self, step: &Step<'_>) -> Result<()> {
+        step.sql("DELETE FROM deliveries WHERE chat = ?1 AND pos = ?2")?.execute([self.id, self.head])?;
+        self.head += 1;
+        Ok(())
+    }
+
+    /// Writes the head's counters back.
+    pub fn save_head(&self, step: &Step<'_>, head: &Head) -> Result<()> {
+        step.sql("UPDATE deliveries SET attempts = ?3, refusals = ?4, begun = ?5 WHERE chat = ?1 AND pos = ?2")?
+            .execute(params![self.id, self.head, head.attempts, head.refusals, head.begun])?;
+        Ok(())
+    }
+
+    /// What a holder of `lease` gets to see of the head.
+    pub fn claimed(&self, head: Head, lease: &str) -> HeadReply {
+        HeadReply {
+            lease: Lease { lane: Lane::from_encoded(self.lane.as_str()), id: lease.to_owned() },
+            body: head.body,
+            attempts: head.attempts,
+            refusals: head.refusals,
+            failures: self.failures,
+            // Its own attempt is no news to the holder.
+            begun: head.begun.is_some_and(|by| by != lease),
+        }
+    }
+}
+
+/// The head of a chat's queue.
+pub(super) struct Head {
+    pub id: String,
+    pub route: String,
+    pub received_at: i64,
+    pub expires_at: i64,
+    pub attempts: u32,
+    pub refusals: u32,
+    pub begun: Option<String>,
+    pub body: String,
+}
+
+impl Head {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            route: row.get(1)?,
+            received_at: row.get(2)?,
+            expires_at: row.get(3)?,
+            attempts: row.get(4)?,
+            refusals: row.get(5)?,
+            begun: row.get(6)?,
+            body: row.get(7)?,
+        })
+    }
+}
+
+/// A [`ClaimedReply`] whose delivery is not read yet: that is done outside of the writer.
+pub(super) struct HeadReply {
+    lease: Lease,
+    body: String,
+    attempts: u32,
+    refusals: u32,
+    failures: u32,
+    begun: bool,
+}
+
+impl HeadReply {
+    pub fn read(self) -> Result<ClaimedReply> {
+        let delivery: Delivery = super::from_json(&self.body)?;
+        let Self { lease, attempts, refusals, failures, begun, .. } = self;
+        Ok(ClaimedReply { lease, delivery, attempts, refusals, failures, begun })
+    }
+}

@@ -1,0 +1,261 @@
+//! Messages: enqueue, claim, commit.
+
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::outbound::{self, Outgoing};
+use super::step::{Step, millis, new_lease_id};
+use crate::model::{Lane, MessageKey};
+use crate::store::{Arrival, Commit, Committed, Enqueued, Lease, Result, Side, Stage};
+
+/// An [`Arrival`] as its row, written out before the writer is asked.
+pub(super) struct NewMessage {
+    pub request_id: String,
+    pub key: MessageKey,
+    pub lane: Lane,
+    pub good_until: i64,
+    pub mark_ttl: i64,
+    pub depth_limit: u64,
+    pub body: String,
+}
+
+impl NewMessage {
+    pub fn of(arrival: Arrival) -> Result<Self> {
+        let Arrival { message, lane, max_age, mark_ttl, depth_limit } = arrival;
+        Ok(Self {
+            body: super::to_json(&message)?,
+            key: message.key(),
+            good_until: message.received_at.saturating_add(millis(max_age)),
+            request_id: message.request_id,
+            lane,
+            mark_ttl: millis(mark_ttl),
+            depth_limit,
+        })
+    }
+}
+
+/// A lane that holds something.
+struct InLane {
+    id: i64,
+    lane: String,
+    head: i64,
+    tail: i64,
+}
+
+impl InLane {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { id: row.get(0)?, lane: row.get(1)?, head: row.get(2)?, tail: row.get(3)? })
+    }
+    fn is_empty(&self) -> bool {
+        self.head >= self.tail
+    }
+    fn drop_head(&mut self, step: &Step<'_>) -> Result<()> {
+        step.sql("DELETE FROM messages WHERE lane = ?1 AND pos = ?2")?.execute(params![self.id, self.head])?;
+        self.head += 1;
+        Ok(())
+    }
+    /// Makes it ready again, behind all that wait; an empty one goes.
+    fn put_back(&self, step: &Step<'_>) -> Result<()> {
+        if self.is_empty() {
+            step.sql("DELETE FROM in_lanes WHERE id = ?1")?.execute([self.id])?;
+            return Ok(());
+        }
+        step.sql("UPDATE in_lanes SET head = ?2, leased = 0, due = ?3, lease = NULL WHERE id = ?1")?
+            .execute(params![self.id, self.head, step.now])?;
+        step.wake(Side::In);
+        Ok(())
+    }
+}
+
+/// The lane that is held by this lease: also past its end, until another claims it.
+fn held(step: &Step<'_>, lease: &Lease) -> Result<Option<InLane>> {
+    let mut select = step.sql("SELECT id, lane, head, tail FROM in_lanes WHERE lane = ?1 AND lease = ?2")?;
+    Ok(select.query_row([lease.lane.as_str(), &lease.id], InLane::read).optional()?)
+}
+
+pub(super) fn enqueue(step: &Step<'_>, message: &NewMessage) -> Result<Enqueued> {
+    let key = message.key.as_str();
+    if let Some(mark) = step.mark(key)? {
+        // Its own mark: this call is a repeat, its message was claimed or even done.
+        if mark.request_id == message.request_id {
+            return Ok(Enqueued::Stored);
+        }
+        step.note(Stage::Duplicate, &message.request_id, key, "{}")?;
+        return Ok(Enqueued::Duplicate);
+    }
+    let Some((lane, pos)) = place(step, message)? else { return Ok(Enqueued::LaneFull) };
+    let mut insert = step.sql(
+        "INSERT INTO messages (lane, pos, request_id, key, good_until, mark_ttl, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    insert.execute(params![lane, pos, message.request_id, key, message.good_until, message.mark_ttl, message.body])?;
+    step.note(Stage::Accepted, &message.request_id, key, "{}")?;
+    step.wake(Side::In);
+    Ok(Enqueued::Stored)
+}
+
+/// Takes the place at the end of the message's lane; `None` where it is full.
+fn place(step: &Step<'_>, message: &NewMessage) -> Result<Option<(i64, i64)>> {
+    let name = message.lane.as_str();
+    let mut select = step.sql("SELECT id, lane, head, tail FROM in_lanes WHERE lane = ?1")?;
+    let lane = select.query_row([name], InLane::read).optional()?;
+    let depth = lane.as_ref().map_or(0, |l| u64::try_from(l.tail - l.head).unwrap_or(0));
+    if depth >= message.depth_limit {
+        return Ok(None);
+    }
+    if let Some(lane) = lane {
+        step.sql("UPDATE in_lanes SET tail = tail + 1 WHERE id = ?1")?.execute([lane.id])?;
+        return Ok(Some((lane.id, lane.tail)));
+    }
+    step.sql("INSERT INTO in_lanes (lane, head, tail, leased, due) VALUES (?1, 0, 1, 0, ?2)")?
+        .execute(params![name, step.now])?;
+    Ok(Some((step.last_id(), 0)))
+}
+
+/// A leased head as it stands in its rows.
+pub(super) struct HeadMessage {
+    pub lease: Lease,
+    pub body: String,
+    pub session: Option<String>,
+    pub redelivered: bool,
+}
+
+struct Stored {
+    request_id: String,
+    key: MessageKey,
+    good_until: i64,
+    mark_ttl: i64,
+    body: String,
+}
+
+pub(super) fn claim(step: &Step<'_>, want: usize, lease: Duration) -> Result<(Vec<HeadMessage>, Option<Duration>)> {
+    step.sql("UPDATE in_lanes SET leased = 0 WHERE leased = 1 AND due <= ?1")?.execute([step.now])?;
+    let mut items = Vec::new();
+    while items.len() < want {
+        let lanes = ready(step, want - items.len())?;
+        if lanes.is_empty() {
+            break;
+        }
+        for mut lane in lanes {
+            match workable_head(step, &mut lane)? {
+                Some((stored, redelivered)) => items.push(take(step, lane, stored, redelivered, lease)?),
+                None => lane.put_back(step)?,
+            }
+        }
+    }
+    let mut nearest = step.sql("SELECT min(due) FROM in_lanes WHERE leased = 1")?;
+    let nearest: Option<i64> = nearest.query_row([], |row| row.get(0))?;
+    Ok((items, nearest.map(|due| step.until(due))))
+}
+
+fn ready(step: &Step<'_>, limit: usize) -> Result<Vec<InLane>> {
+    let mut select =
+        step.sql("SELECT id, lane, head, tail FROM in_lanes WHERE leased = 0 ORDER BY due, id LIMIT ?1")?;
+    let lanes = select.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], InLane::read)?;
+    Ok(lanes.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Drops heads that must not be handled until one may be, and sets its mark. Says whether the mark was its own already.
+fn workable_head(step: &Step<'_>, lane: &mut InLane) -> Result<Option<(Stored, bool)>> {
+    while !lane.is_empty() {
+        let head = head(step, lane)?;
+        let key = head.key.as_str();
+        let mark = step.mark(key)?;
+        let own = mark.as_ref().is_some_and(|m| m.request_id == head.request_id);
+        match mark {
+            Some(_) if !own => step.note(Stage::Duplicate, &head.request_id, key, "{}")?,
+            // A repeat of the call that brought the message, which is done: no word about it, its trail has ended.
+            Some(mark) if mark.done => {}
+            _ if step.now > head.good_until => {
+                step.note(Stage::Expired, &head.request_id, key, r#"{"reason":"too_old"}"#)?;
+                step.set_mark(key, &head.request_id, true, head.mark_ttl)?;
+            }
+            _ => {
+                step.set_mark(key, &head.request_id, false, head.mark_ttl)?;
+                return Ok(Some((head, own)));
+            }
+        }
+        lane.drop_head(step)?;
+    }
+    Ok(None)
+}
+
+fn head(step: &Step<'_>, lane: &InLane) -> Result<Stored> {
+    let mut select =
+        step.sql("SELECT request_id, key, good_until, mark_ttl, body FROM messages WHERE lane = ?1 AND pos = ?2")?;
+    Ok(select.query_row([lane.id, lane.head], |row| {
+        Ok(Stored {
+            request_id: row.get(0)?,
+            key: MessageKey::from_encoded(row.get::<_, String>(1)?),
+            good_until: row.get(2)?,
+            mark_ttl: row.get(3)?,
+            body: row.get(4)?,
+        })
+    })?)
+}
+
+fn take(step: &Step<'_>, lane: InLane, head: Stored, redelivered: bool, lease: Duration) -> Result<HeadMessage> {
+    let id = new_lease_id();
+    step.sql("UPDATE in_lanes SET head = ?2, leased = 1, due = ?3, lease = ?4 WHERE id = ?1")?.execute(params![
+        lane.id,
+        lane.head,
+        step.after(lease),
+        id
+    ])?;
+    let lease = Lease { lane: Lane::from_encoded(lane.lane), id };
+    Ok(HeadMessage { lease, session: step.session(&head.key)?, body: head.body, redelivered })
+}
+
+/// A [`Commit`] whose parts are written out before the writer is asked.
+pub(super) struct Finish {
+    commit: Commit,
+    session: Option<(String, Duration)>,
+    outgoing: Outgoing,
+}
+
+impl Finish {
+    pub fn of(commit: Commit) -> Result<Self> {
+        let session = match &commit.session {
+            Some((session, ttl)) => Some((super::to_json(session)?, *ttl)),
+            None => None,
+        };
+        let [app, chat, ..] = commit.key.parts();
+        let outgoing = Outgoing::of(Lane::of_chat(&app, &chat), &commit.replies, commit.turn, commit.depth_limit)?;
+        Ok(Self { commit, session, outgoing })
+    }
+}
+
+pub(super) fn commit(step: &Step<'_>, finish: &Finish) -> Result<Committed> {
+    let Finish { commit, session, outgoing } = finish;
+    let Some(mut lane) = held(step, &commit.lease)? else { return Ok(Committed::Lost) };
+    if !outbound::push(step, outgoing)? {
+        return Ok(Committed::LaneFull);
+    }
+    lane.drop_head(step)?;
+    lane.put_back(step)?;
+    step.set_mark(commit.key.as_str(), &commit.request_id, true, millis(commit.mark_ttl))?;
+    if let Some((body, ttl)) = session {
+        step.set_session(&commit.key, body, *ttl)?;
+    }
+    if let Some(ticket) = &commit.await_late {
+        super::late::open_ticket(step, outgoing.lane(), &commit.request_id, &commit.key, ticket)?;
+    }
+    step.journal(&commit.lines)?;
+    Ok(Committed::Done)
+}
+
+pub(super) fn renew(step: &Step<'_>, lease: &Lease, span: Duration) -> Result<bool> {
+    let mut update = step.sql("UPDATE in_lanes SET leased = 1, due = ?3 WHERE lane = ?1 AND lease = ?2")?;
+    Ok(update.execute(params![lease.lane.as_str(), lease.id, step.after(span)])? > 0)
+}
+
+pub(super) fn release(step: &Step<'_>, lease: &Lease, pause: Duration) -> Result<()> {
+    let Some(lane) = held(step, lease)? else { return Ok(()) };
+    if pause.is_zero() {
+        return lane.put_back(step);
+    }
+    // A lease that nobody holds: when it ends, the lane is ready again.
+    step.sql("UPDATE in_lanes SET leased = 1, due = ?2, lease = NULL WHERE id = ?1")?
+        .execute(params![lane.id, step.after(pause)])?;
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! What the store tells of itself: chats, depth, journal.
+
+use rusqlite::{Row, params};
+
+use super::chat::{Chat, State};
+use super::step::Step;
+use crate::model::{Lane, RouteDigest};
+use crate::store::{ChatStatus, Depth, JournalBatch, Result};
+
+/// One journal: all shards live in one file.
+const SHARD: u16 = 0;
+
+/// Writes something that changes nothing: says whether the disk takes writes.
+pub(super) fn ping(step: &Step<'_>) -> Result<()> {
+    step.sql("UPDATE meta SET value = value WHERE name = 'shards'")?.execute([])?;
+    Ok(())
+}
+
+pub(super) fn chat(step: &Step<'_>, lane: &Lane) -> Result<ChatStatus> {
+    let Some(chat) = Chat::find(step, lane)? else { return Ok(idle(lane)) };
+    let waits = chat.due > step.now;
+    Ok(ChatStatus {
+        lane: lane.clone(),
+        depth: chat.depth(),
+        oldest: chat.head(step)?.map(|head| head.received_at),
+        leased: chat.state == State::Leased && waits,
+        parked: chat.parked_for.filter(|_| chat.state == State::Parked && waits).map(|why| (why, step.until(chat.due))),
+        paused: chat.paused,
+        dead: chat.dead.map(RouteDigest::from_encoded),
+        weight: chat.weight,
+        last_error: chat.last_error,
+    })
+}
+
+fn idle(lane: &Lane) -> ChatStatus {
+    ChatStatus {
+        lane: lane.clone(),
+        depth: 0,
+        oldest: None,
+        leased: false,
+        parked: None,
+        paused: false,
+        dead: None,
+        weight: None,
+        last_error: None,
+    }
+}
+
+pub(super) fn busy_chats(step: &Step<'_>, limit: usize) -> Result<Vec<Lane>> {
+    let mut select = step.sql(
+        "SELECT lane FROM chats WHERE state = 'ready' UNION ALL
+         SELECT lane FROM chats WHERE state IN ('leased', 'parked') AND tail > head LIMIT ?1",
+    )?;
+    let lane = |row: &Row<'_>| Ok(Lane::from_encoded(row.get::<_, String>(0)?));
+    let lanes = select.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], lane)?;
+    Ok(lanes.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn depth(step: &Step<'_>) -> Result<Depth> {
+    let mut select = step.sql(
+        "SELECT (SELECT count(*) FROM in_lanes WHERE leased = 0) + (SELECT count(*) FROM in_lanes WHERE leased = 1),
+                (SELECT count(*) FROM chats WHERE state = 'ready'),
+                count(*), count(*) FILTER (WHERE state = 'parked'),
+                (SELECT coalesce(max(seq) - min(seq) + 1, 0) FROM journal)
+         FROM chats WHERE state IN ('leased', 'parked')",
+    )?;
+    let number = |row: &Row<'_>, column| row.get::<_, i64>(column).map(|n| u64::try_from(n).unwrap_or(0));
+    Ok(select.query_row([], |row| {
+        Ok(Depth {
+            in_lanes: number(row, 0)?,
+            out_lanes: number(row, 1)? + number(row, 2)?,
+            parked: number(row, 3)?,
+            journal: number(row, 4)?,
+        })
+    })?)
+}
+
+pub(super) fn read_journal(step: &Step<'_>, max: usize) -> Result<Vec<JournalBatch>> {
+    let mut select = step.sql("SELECT seq, line FROM journal ORDER BY seq LIMIT ?1")?;
+    let row = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
+    let rows = select.query_map([i64::try_from(max).unwrap_or(i64::MAX)], row)?;
+    let rows: Vec<_> = rows.collect::<rusqlite::Result<_>>()?;
+    let Some(&(from, _)) = rows.first() else { return Ok(Vec::new()) };
+    let lines: Vec<_> = rows.into_iter().map(|(_, line)| line).collect();
+    Ok(vec![JournalBatch { shard: SHARD, from, count: lines.len(), lines }])
+}
+
+/// Numbers have no gaps and are never used again: a batch begins at the oldest line or was trimmed before.
+pub(super) fn trim_journal(step: &Step<'_>, batch: &JournalBatch) -> Result<()> {
+    let oldest: Option<i64> = step.sql("SELECT min(seq) FROM journal")?.query_row([], |row| row.get(0))?;
+    if oldest == Some(batch.from) {
+        let end = batch.from.saturating_add(i64::try_from(batch.count).unwrap_or(i64::MAX));
+        step.sql("DELETE FROM journal WHERE seq >= ?1 AND seq < ?2")?.execute(params![batch.from, end])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,292 @@
+//! Replies: queue, claim, begin, settle.
+
+use std::time::Duration;
+
+use rusqlite::params;
+
+use super::chat::{Chat, Head, HeadReply, State};
+use super::step::{Step, new_lease_id};
+use crate::model::{Delivery, Lane, RouteDigest};
+use crate::store::{
+    Begin, Begun, Fate, GoOn, Lease, Pace, ParkReason, Result, Settle, Settled, StoreError, Turn,
+};
+
+/// A paused chat is looked at again after this.
+const PAUSED_FOR: Duration = Duration::from_secs(60);
+
+/// Replies on their way into a lane, written out before the writer is asked.
+pub(super) struct Outgoing {
+    lane: Lane,
+    rows: Vec<Row>,
+    turn: Turn,
+    depth_limit: u64,
+}
+
+struct Row {
+    id: String,
+    route: RouteDigest,
+    received_at: i64,
+    expires_at: i64,
+    body: String,
+}
+
+impl Outgoing {
+    /// # Errors
+    /// A reply of another chat than the lane's is refused: nothing may move a reply to another chat.
+    pub fn of(lane: Lane, replies: &[Delivery], turn: Turn, depth_limit: u64) -> Result<Self> {
+        if let Some(stray) = replies.iter().find(|r| Lane::of_chat(&r.app, &r.chat_id) != lane) {
+            return Err(StoreError::Refused(format!("the reply {} is not for the chat of its message", stray.id)));
+        }
+        let row = |reply: &Delivery| {
+            Ok(Row {
+                id: reply.id.clone(),
+                route: reply.route.clone(),
+                received_at: reply.received_at,
+                expires_at: reply.expires_at,
+                body: super::to_json(reply)?,
+            })
+        };
+        Ok(Self { lane, rows: replies.iter().map(row).collect::<Result<_>>()?, turn, depth_limit })
+    }
+
+    pub fn lane(&self) -> &Lane {
+        &self.lane
+    }
+}
+
+/// Puts replies at the end of their lane; `false` where there is no room for all of them.
+pub(super) fn push(step: &Step<'_>, outgoing: &Outgoing) -> Result<bool> {
+    if outgoing.rows.is_empty() {
+        return Ok(true);
+    }
+    let mut chat = Chat::find_or_insert(step, &outgoing.lane)?;
+    if chat.depth().saturating_add(outgoing.rows.len() as u64) > outgoing.depth_limit {
+        return Ok(false);
+    }
+    let mut insert = step.sql(
+        "INSERT INTO deliveries (chat, pos, id, route, received_at, expires_at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    for row in &outgoing.rows {
+        insert.execute(params![
+            chat.id,
+            chat.tail,
+            row.id,
+            row.route.as_str(),
+            row.received_at,
+            row.expires_at,
+            row.body
+        ])?;
+        chat.tail += 1;
+    }
+    if chat.state == State::Idle {
+        let turn = chat.turn_now(step, outgoing.turn);
+        chat.make_ready(step, turn);
+    }
+    chat.save(step)?;
+    Ok(true)
+}
+
+/// Makes lanes ready whose lease or park is over.
+fn wake_due(step: &Step<'_>) -> Result<()> {
+    let mut update = step.sql(
+        "UPDATE chats SET state = CASE WHEN tail > head THEN 'ready' ELSE 'idle' END, parked_for = NULL
+         WHERE state IN ('leased', 'parked') AND due <= ?1",
+    )?;
+    update.execute([step.now])?;
+    Ok(())
+}
+
+pub(super) fn claim(step: &Step<'_>, want: usize, lease: Duration) -> Result<(Vec<HeadReply>, Option<Duration>)> {
+    wake_due(step)?;
+    let mut items = Vec::new();
+    for mut chat in Chat::ready(step, want)? {
+        let head = head_of(step, &chat)?;
+        let id = new_lease_id();
+        chat.lease_until(step.after(lease), id.clone());
+        chat.save(step)?;
+        items.push(chat.claimed(head, &id));
+    }
+    let mut nearest = step.sql("SELECT min(due) FROM chats WHERE state IN ('leased', 'parked')")?;
+    let nearest: Option<i64> = nearest.query_row([], |row| row.get(0))?;
+    Ok((items, nearest.map(|due| step.until(due))))
+}
+
+fn head_of(step: &Step<'_>, chat: &Chat) -> Result<Head> {
+    let missing = || StoreError::Corrupt(format!("the lane {} has lost the head of its queue", chat.lane));
+    chat.head(step)?.ok_or_else(missing)
+}
+
+pub(super) fn begin(step: &Step<'_>, begin: &Begin) -> Result<Begun> {
+    let Some(mut chat) = Chat::held(step, &begin.lease)? else { return Ok(Begun::Lost) };
+    if chat.state != State::Leased || chat.due <= step.now {
+        return Ok(Begun::Lost);
+    }
+    let mut head = head_of(step, &chat)?;
+    if head.id != begin.delivery_id {
+        return Ok(Begun::Lost);
+    }
+    let go_on = GoOn { route: begin.route.clone(), pace: begin.pace, lease_for: begin.lease_for };
+    begin_head(step, &mut chat, &mut head, &begin.lease.id, &go_on)
+}
+
+/// Asks whether the head may be sent now, and marks its attempt where it may.
+fn begin_head(step: &Step<'_>, chat: &mut Chat, head: &mut Head, lease: &str, by: &GoOn) -> Result<Begun> {
+    let begun = if head.begun.as_deref() == Some(lease) {
+        // A repeat of a call whose answer was lost.
+        Begun::Go
+    } else if chat.paused {
+        Begun::Paused
+    } else if chat.dead.as_deref() == Some(by.route.as_str()) {
+        Begun::ChatDead
+    } else {
+        chat.dead = None;
+        take_place(step, chat, by.pace)
+    };
+    match begun {
+        Begun::Go => {
+            head.begun = Some(lease.to_owned());
+            chat.save_head(step, head)?;
+            chat.lease_until(step.after(by.lease_for), lease.to_owned());
+        }
+        Begun::ChatDead => chat.lease_until(step.after(by.lease_for), lease.to_owned()),
+        Begun::Paced(remaining) => chat.park(step, remaining, ParkReason::Paced.as_str()),
+        Begun::Paused => chat.park(step, PAUSED_FOR, "paused"),
+        Begun::Lost => {}
+    }
+    chat.save(step)?;
+    Ok(begun)
+}
+
+fn take_place(step: &Step<'_>, chat: &mut Chat, pace: Pace) -> Begun {
+    chat.take_place(step, pace).map_or_else(Begun::Paced, |()| Begun::Go)
+}
+
+/// A [`Settled`] whose next delivery is not read yet.
+pub(super) enum Outcome {
+    Released,
+    Next(Box<HeadReply>, Option<Begun>),
+    Parked(Begun),
+    Lost,
+}
+
+impl Outcome {
+    pub fn read(self) -> Result<Settled> {
+        Ok(match self {
+            Self::Released => Settled::Released,
+            Self::Next(head, begun) => Settled::Next(Box::new(head.read()?), begun),
+            Self::Parked(begun) => Settled::Parked(begun),
+            Self::Lost => Settled::Lost,
+        })
+    }
+}
+
+pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
+    let Some(mut chat) = Chat::held(step, &settle.lease)? else { return Ok(Outcome::Lost) };
+    let lease = settle.lease.id.as_str();
+    let mut head = head_of(step, &chat)?;
+    if head.id != settle.delivery_id {
+        // A repeat: the first call went on with this head, and only its answer was lost.
+        let begun = head.begun.as_deref() == Some(lease);
+        return Ok(Outcome::Next(Box::new(chat.claimed(head, lease)), begun.then_some(Begun::Go)));
+    }
+    step.journal(&settle.lines)?;
+    if settle.last_error.is_some() {
+        chat.last_error.clone_from(&settle.last_error);
+    }
+    match &settle.fate {
+        Fate::Again { park, why } => {
+            count(&mut chat, &mut head, *why);
+            head.begun = None;
+            chat.save_head(step, &head)?;
+            chat.park(step, *park, why.as_str());
+        }
+        Fate::Delivered => {
+            chat.failures = 0;
+            if head.begun.is_some() {
+                chat.move_place(step);
+            }
+            chat.drop_head(step)?;
+            return go_on(step, chat, settle);
+        }
+        Fate::Ended { back_off, chat_dead } => {
+            if let Some(route) = chat_dead {
+                chat.dead = Some(route.as_str().to_owned());
+            }
+            chat.drop_head(step)?;
+            let Some(back_off) = back_off else { return go_on(step, chat, settle) };
+            chat.failures = chat.failures.saturating_add(1);
+            chat.park(step, *back_off, ParkReason::Transient.as_str());
+        }
+    }
+    chat.save(step)?;
+    Ok(Outcome::Released)
+}
+
+fn count(chat: &mut Chat, head: &mut Head, why: ParkReason) {
+    match why {
+        ParkReason::Paced => head.refusals = head.refusals.saturating_add(1),
+        ParkReason::Transient => {
+            head.attempts = head.attempts.saturating_add(1);
+            chat.failures = chat.failures.saturating_add(1);
+        }
+        ParkReason::Held => {}
+    }
+}
+
+/// After a head went: the next one, where that was asked for and nobody's turn is before this lane's; else its place.
+fn go_on(step: &Step<'_>, mut chat: Chat, settle: &Settle) -> Result<Outcome> {
+    let turn = chat.turn_now(step, settle.turn);
+    let Some(by) = settle.go_on.as_ref().filter(|_| chat.depth() > 0) else { return put_back(step, chat, turn) };
+    if somebody_is_before(step, turn)? {
+        return put_back(step, chat, turn);
+    }
+    let lease = settle.lease.id.as_str();
+    let mut head = head_of(step, &chat)?;
+    if head.route != by.route.as_str() || head.expires_at < step.now {
+        chat.lease_until(step.after(by.lease_for), lease.to_owned());
+        chat.save(step)?;
+        return Ok(Outcome::Next(Box::new(chat.claimed(head, lease)), None));
+    }
+    chat.turn = turn;
+    Ok(match begin_head(step, &mut chat, &mut head, lease, by)? {
+        begun @ (Begun::Paced(_) | Begun::Paused | Begun::Lost) => Outcome::Parked(begun),
+        begun @ (Begun::Go | Begun::ChatDead) => Outcome::Next(Box::new(chat.claimed(head, lease)), Some(begun)),
+    })
+}
+
+fn put_back(step: &Step<'_>, mut chat: Chat, turn: i64) -> Result<Outcome> {
+    chat.make_ready(step, turn);
+    chat.save(step)?;
+    Ok(Outcome::Released)
+}
+
+fn somebody_is_before(step: &Step<'_>, turn: i64) -> Result<bool> {
+    wake_due(step)?;
+    let mut exists = step.sql("SELECT EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND turn < ?1)")?;
+    Ok(exists.query_row([turn], |row| row.get(0))?)
+}
+
+pub(super) fn renew(step: &Step<'_>, lease: &Lease, span: Duration) -> Result<bool> {
+    let Some(mut chat) = Chat::held(step, lease)? else { return Ok(false) };
+    chat.lease_until(step.after(span), lease.id.clone());
+    chat.save(step)?;
+    Ok(true)
+}
+
+pub(super) fn release(step: &Step<'_>, lease: &Lease, pause: Duration) -> Result<()> {
+    let Some(mut chat) = Chat::held(step, lease)? else { return Ok(()) };
+    if pause.is_zero() {
+        let turn = chat.turn;
+        chat.make_ready(step, turn);
+    } else {
+        // A lease that nobody holds: when it ends, the lane is ready again.
+        chat.due = step.after(pause);
+        chat.lease = None;
+    }
+    chat.save(step)
+}
+
+pub(super) fn revive(step: &Step<'_>, lane: &Lane) -> Result<()> {
+    step.sql("UPDATE chats SET dead = NULL WHERE lane = ?1")?.execute([lane.as_str()])?;
+    Ok(())
+}

@@ -1,0 +1,108 @@
+-- The embedded store. Times are Unix ms. One process owns the file; every step is one transaction.
+--
+-- A lane's messages stand at the positions head .. tail - 1; a lane and its queue are clustered by (lane, position), so
+-- that no second index is written. Indexes are few and partial: each is written on every message.
+
+-- shards: fixed at first start.
+CREATE TABLE IF NOT EXISTS meta (
+    name  TEXT PRIMARY KEY,
+    value ANY
+) STRICT, WITHOUT ROWID;
+
+-- Inbound lanes that hold something; an emptied lane goes.
+CREATE TABLE IF NOT EXISTS in_lanes (
+    id     INTEGER PRIMARY KEY,
+    lane   TEXT    NOT NULL UNIQUE,
+    head   INTEGER NOT NULL,
+    tail   INTEGER NOT NULL,
+    -- 1: in work until `due`. 0: can be worked, and waits since `due`.
+    leased INTEGER NOT NULL,
+    due    INTEGER NOT NULL,
+    -- The last lease; it still counts after its end, until another claims the lane.
+    lease  TEXT
+) STRICT;
+CREATE INDEX IF NOT EXISTS in_ready  ON in_lanes (due) WHERE leased = 0;
+CREATE INDEX IF NOT EXISTS in_leases ON in_lanes (due) WHERE leased = 1;
+
+CREATE TABLE IF NOT EXISTS messages (
+    lane       INTEGER NOT NULL,
+    pos        INTEGER NOT NULL,
+    request_id TEXT    NOT NULL,
+    key        TEXT    NOT NULL,
+    -- Dropped unhandled when claimed after this.
+    good_until INTEGER NOT NULL,
+    mark_ttl   INTEGER NOT NULL,
+    body       TEXT    NOT NULL,
+    PRIMARY KEY (lane, pos)
+) STRICT, WITHOUT ROWID;
+
+-- Who owns a message, from its claim on.
+CREATE TABLE IF NOT EXISTS marks (
+    key        TEXT    PRIMARY KEY,
+    request_id TEXT    NOT NULL,
+    done       INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS sessions (
+    key        TEXT    PRIMARY KEY,
+    body       TEXT    NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Messages whose answer comes later; `seqs` is a JSON list of the answers taken.
+CREATE TABLE IF NOT EXISTS late (
+    key             TEXT    PRIMARY KEY,
+    lane            TEXT    NOT NULL,
+    message_key     TEXT    NOT NULL,
+    received_at     INTEGER NOT NULL,
+    send_until      INTEGER NOT NULL,
+    seqs            TEXT    NOT NULL,
+    expires_at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Outbound lanes and what is known of their chats; these rows stay, there are as many as chats.
+CREATE TABLE IF NOT EXISTS chats (
+    id         INTEGER PRIMARY KEY,
+    lane       TEXT    NOT NULL UNIQUE,
+    head       INTEGER NOT NULL DEFAULT 0,
+    tail       INTEGER NOT NULL DEFAULT 0,
+    -- idle, ready (by turn), leased (until due), parked (until due)
+    state      TEXT    NOT NULL DEFAULT 'idle',
+    turn       INTEGER NOT NULL DEFAULT 0,
+    due        INTEGER NOT NULL DEFAULT 0,
+    lease      TEXT,
+    parked_for TEXT,
+    failures   INTEGER NOT NULL DEFAULT 0,
+    -- Times of the last sends, oldest first, as a JSON list.
+    sends      TEXT    NOT NULL DEFAULT '[]',
+    -- The digest of the route by which the chat is dead.
+    dead       TEXT,
+    last_error TEXT,
+    -- What operators set.
+    weight     INTEGER,
+    paused     INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX IF NOT EXISTS out_ready   ON chats (turn) WHERE state = 'ready';
+CREATE INDEX IF NOT EXISTS out_waiting ON chats (due)  WHERE state IN ('leased', 'parked');
+
+CREATE TABLE IF NOT EXISTS deliveries (
+    chat        INTEGER NOT NULL,
+    pos         INTEGER NOT NULL,
+    id          TEXT    NOT NULL,
+    route       TEXT    NOT NULL,
+    received_at INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    attempts    INTEGER NOT NULL DEFAULT 0,
+    refusals    INTEGER NOT NULL DEFAULT 0,
+    -- The lease under which an attempt was begun and not yet settled.
+    begun       TEXT,
+    body        TEXT    NOT NULL,
+    PRIMARY KEY (chat, pos)
+) STRICT, WITHOUT ROWID;
+
+-- AUTOINCREMENT: a number is never used again, so a slow reader's trim can't hit later lines.
+CREATE TABLE IF NOT EXISTS journal (
+    seq  INTEGER PRIMARY KEY AUTOINCREMENT,
+    line TEXT NOT NULL
+) STRICT;

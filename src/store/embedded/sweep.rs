@@ -1,0 +1,84 @@
+//! Forgets marks, sessions and tickets whose time is over.
+//!
+//! Readers never see them (every query asks for `expires_at`), so this only keeps the file small. There is no index by
+//! expiry, which each message would pay for three times: instead the tables are walked by key, round and round, and twice
+//! as many rows are looked at as pieces of work were done, so that the walk outruns any growth.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::step::Step;
+use crate::store::Result;
+
+/// Rows looked at in one step.
+const ROWS: usize = 1000;
+/// Rows looked at for each piece of work.
+const PACE: usize = 2;
+
+/// A table's queries: the last key of the next stretch, and the deletion of what is over within it.
+struct Walk {
+    last_of_stretch: &'static str,
+    delete: &'static str,
+}
+
+macro_rules! walk {
+    ($table:literal) => {
+        Walk {
+            last_of_stretch: concat!(
+                "SELECT max(key) FROM (SELECT key FROM ",
+                $table,
+                " WHERE key > ?1 ORDER BY key LIMIT ?2)"
+            ),
+            delete: concat!("DELETE FROM ", $table, " WHERE key > ?1 AND key <= ?2 AND expires_at <= ?3"),
+        }
+    };
+}
+
+const TABLES: [Walk; 3] = [walk!("marks"), walk!("sessions"), walk!("late")];
+
+/// Where the walk stands.
+#[derive(Default)]
+pub(super) struct Sweeper {
+    owed: usize,
+    table: usize,
+    /// The last key that was looked at.
+    after: String,
+}
+
+impl Sweeper {
+    /// Notes that so much work was done.
+    pub fn owe(&mut self, work: usize) {
+        self.owed += work * PACE;
+    }
+
+    /// Makes a step due: there is nothing else to do.
+    pub fn owe_a_step(&mut self) {
+        self.owed = ROWS;
+    }
+
+    /// Whether a step is worth its transaction.
+    pub fn is_due(&self) -> bool {
+        self.owed >= ROWS
+    }
+
+    /// Looks at the next rows; at the end of a table the next one begins.
+    pub fn step(&mut self, step: &Step<'_>) -> Result<()> {
+        self.owed = self.owed.saturating_sub(ROWS);
+        let walk = &TABLES[self.table];
+        let last: Option<String> = step
+            .sql(walk.last_of_stretch)?
+            .query_row(params![self.after, ROWS as i64], |row| row.get(0))
+            .optional()?
+            .flatten();
+        match last {
+            Some(last) => {
+                step.sql(walk.delete)?.execute(params![self.after, last, step.now])?;
+                self.after = last;
+            }
+            None => {
+                self.table = (self.table + 1) % TABLES.len();
+                self.after.clear();
+            }
+        }
+        Ok(())
+    }
+}

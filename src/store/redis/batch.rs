@@ -1,0 +1,113 @@
+//! Greedy batching: concurrent calls of one verb in one shard travel as one script call.
+//!
+//! A batch is what waits at the moment, never what may come: no timer, so a lone call is as fast as without. Batches are
+//! sent in the order in which their items came, so two calls of one lane keep theirs.
+
+use std::mem;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use super::connection::Link;
+use super::decode;
+use super::scripts::Verb;
+use crate::store::{Result, StoreError};
+
+/// Most items in one script call: other calls must get their turn on the server.
+const CAP: usize = 64;
+/// Batches under way at once: the next one fills while these travel.
+const IN_FLIGHT: usize = 4;
+/// Items that may wait for a batch before callers wait to get in.
+const QUEUE: usize = 4096;
+
+/// The arguments of one item, as its script's header names them.
+pub(super) type Args = Vec<String>;
+
+struct Item {
+    args: Args,
+    answer: oneshot::Sender<Result<Value>>,
+}
+
+/// Batches the calls of one verb in one shard.
+pub(super) struct Batcher {
+    queue: mpsc::Sender<Item>,
+}
+
+impl Batcher {
+    /// Starts the task that sends batches; it ends with the batcher.
+    pub fn start(link: Arc<Link>, verb: &'static Verb, prefix: String) -> Self {
+        let (queue, items) = mpsc::channel(QUEUE);
+        tokio::spawn(send_batches(link, verb, prefix, items));
+        Self { queue }
+    }
+
+    /// Puts one item into the next batch. What it answers is to be awaited outside, so that items of one caller share one.
+    pub async fn submit(&self, args: Args) -> Answer {
+        let (answer, waiting) = oneshot::channel();
+        // A failure to send drops `answer`, which the waiting end tells.
+        let _ = self.queue.send(Item { args, answer }).await;
+        Answer(waiting)
+    }
+}
+
+/// The answer to an item, once its batch is back.
+pub(super) struct Answer(oneshot::Receiver<Result<Value>>);
+
+impl Answer {
+    /// Waits for it.
+    pub async fn get(self) -> Result<Value> {
+        self.0.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the store is closing".into())))
+    }
+}
+
+async fn send_batches(link: Arc<Link>, verb: &'static Verb, prefix: String, mut queue: mpsc::Receiver<Item>) {
+    let mut under_way = FuturesUnordered::new();
+    let mut items = Vec::with_capacity(CAP);
+    loop {
+        tokio::select! {
+            Some(()) = under_way.next() => {}
+            taken = queue.recv_many(&mut items, CAP), if under_way.len() < IN_FLIGHT => {
+                if taken == 0 {
+                    break;
+                }
+                under_way.push(send(&link, verb, &prefix, mem::take(&mut items)));
+            }
+        }
+    }
+    while under_way.next().await.is_some() {}
+}
+
+async fn send(link: &Link, verb: &'static Verb, prefix: &str, items: Vec<Item>) {
+    let (args, answers): (Vec<_>, Vec<_>) = items.into_iter().map(|item| (item.args, item.answer)).unzip();
+    match call(link, verb, prefix, args).await {
+        Ok(values) => answers.into_iter().zip(values).for_each(|(answer, value)| drop(answer.send(Ok(value)))),
+        Err(error) => answers.into_iter().for_each(|answer| drop(answer.send(Err(copy(&error))))),
+    }
+}
+
+/// Runs a batch script: one answer per item, in order.
+pub(super) async fn call(link: &Link, verb: &'static Verb, prefix: &str, items: Vec<Args>) -> Result<Vec<Value>> {
+    let expected = items.len();
+    let mut args = Vec::with_capacity(expected + items.iter().map(Vec::len).sum::<usize>());
+    for item in items {
+        args.push(item.len().to_string());
+        args.extend(item);
+    }
+    let answers = decode::list(link.run(verb, prefix, &args).await?)?;
+    if answers.len() != expected {
+        return Err(StoreError::Corrupt(format!("{}: {} answers to {expected} items", verb.name, answers.len())));
+    }
+    Ok(answers)
+}
+
+/// The same error for each caller of a batch.
+fn copy(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable(text) => StoreError::Unavailable(text.clone()),
+        StoreError::Corrupt(text) => StoreError::Corrupt(text.clone()),
+        StoreError::Refused(text) => StoreError::Refused(text.clone()),
+    }
+}

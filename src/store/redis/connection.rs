@@ -1,0 +1,253 @@
+//! The connection: one multiplexed connection for commands and one for wake-ups, remade together whenever either breaks.
+//!
+//! A keeper task owns both. While there is no connection, calls fail at once; while one is being made, they wait for it,
+//! no longer than connecting may take. Every command has a time limit, after which it may or may not have been applied.
+//! A connection is given up on I/O errors, on a command that got no answer (a silent server keeps its socket open) and
+//! on a server that only reads (a failover left us on the old master). Reconnecting backs off up to a second, with jitter.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use redis::aio::{MultiplexedConnection, PubSubStream};
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisError, Value};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::keys::{META, SHARDS, WAKE};
+use super::scripts::Verb;
+use crate::model::Secret;
+use crate::store::{Result, Side, StoreError, Wakeups};
+
+/// How long connecting may take, handshake and first command included.
+const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+/// How long a command may take.
+const COMMAND_LIMIT: Duration = Duration::from_secs(2);
+/// The waits between attempts to connect.
+const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(1);
+/// After so long without traffic the kernel asks whether the other end still lives.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// Where the connection stands.
+enum State {
+    /// It is being made.
+    Connecting,
+    /// It works.
+    Up(Up),
+    /// The last attempt failed; the next one is due within the back-off.
+    Down(Down),
+}
+
+/// A working connection.
+#[derive(Clone)]
+struct Up {
+    connection: MultiplexedConnection,
+    /// Told by a call that found it broken.
+    broken: Arc<Notify>,
+}
+
+/// Why there is no connection.
+#[derive(Clone, Debug, PartialEq)]
+enum Down {
+    /// The server is away.
+    Unavailable(String),
+    /// The server belongs to a store of another shape.
+    Refused(String),
+}
+
+impl From<Down> for StoreError {
+    fn from(down: Down) -> Self {
+        match down {
+            Down::Unavailable(why) => Self::Unavailable(why),
+            Down::Refused(why) => Self::Refused(why),
+        }
+    }
+}
+
+/// The store's link to its server.
+pub(super) struct Link {
+    state: watch::Receiver<State>,
+    shards: u16,
+    _keeper: AbortOnDropHandle<()>,
+}
+
+impl Link {
+    /// Starts connecting in the background. Fails only when the URL can't be read.
+    pub fn open(url: &Secret, shards: u16, wakeups: Arc<Wakeups>) -> Result<Self> {
+        let client = client(url).map_err(|_| {
+            StoreError::Refused("store.redis: not a URL like redis://[user:password@]host:port[/db]".into())
+        })?;
+        let (changes, state) = watch::channel(State::Connecting);
+        let keeper = Keeper { client, shards, wakeups, changes };
+        Ok(Self { state, shards, _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.run())) })
+    }
+
+    /// Runs a script on the shard that `prefix` names.
+    pub async fn run(&self, verb: &'static Verb, prefix: &str, args: &[String]) -> Result<Value> {
+        let mut invocation = verb.script.prepare_invoke();
+        invocation.key(prefix).arg(args);
+        let mut up = self.up().await?;
+        let answer = timeout(COMMAND_LIMIT, invocation.invoke_async(&mut up.connection)).await;
+        up.judge(verb.name, answer)
+    }
+
+    /// Whether the server takes writes and is ours.
+    pub async fn ping(&self) -> Result<()> {
+        let mut up = self.up().await?;
+        let shards = timeout(COMMAND_LIMIT, remembered_shards(&mut up.connection, self.shards)).await;
+        up.judge("ping", shards).map(drop)
+    }
+
+    /// The connection, or why there is none.
+    async fn up(&self) -> Result<Up> {
+        let mut state = self.state.clone();
+        let settled = timeout(CONNECT_LIMIT, state.wait_for(|s| !matches!(s, State::Connecting))).await;
+        match settled.as_ref().map(|state| state.as_deref()) {
+            Ok(Ok(State::Up(up))) => Ok(up.clone()),
+            Ok(Ok(State::Down(why))) => Err(why.clone().into()),
+            Ok(Ok(State::Connecting) | Err(_)) | Err(_) => {
+                Err(StoreError::Unavailable("connecting takes too long".into()))
+            }
+        }
+    }
+}
+
+impl Up {
+    /// Maps what a command brought, and gives the connection up where that speaks against it.
+    fn judge<T>(
+        &self,
+        name: &str,
+        answer: std::result::Result<redis::RedisResult<T>, tokio::time::error::Elapsed>,
+    ) -> Result<T> {
+        match answer {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => {
+                if error.is_io_error() || error.is_unrecoverable_error() || error.code() == Some("READONLY") {
+                    self.broken.notify_one();
+                }
+                Err(of_redis(name, &error))
+            }
+            Err(_) => {
+                self.broken.notify_one();
+                Err(StoreError::Unavailable(format!("{name}: no answer within {COMMAND_LIMIT:?}")))
+            }
+        }
+    }
+}
+
+/// What an error says about the store.
+fn of_redis(name: &str, error: &RedisError) -> StoreError {
+    match error.code() {
+        Some(code) => of_server(name, code, error.detail().unwrap_or_default()),
+        None => StoreError::Unavailable(format!("{name}: {error}")),
+    }
+}
+
+/// What an error that the server answered says about the store: trouble that passes, or nonsense.
+pub(super) fn of_server(name: &str, code: &str, detail: &str) -> StoreError {
+    let text = format!("{name}: {code} {detail}");
+    match code {
+        "LOADING" | "BUSY" | "OOM" | "MISCONF" | "READONLY" | "NOREPLICAS" | "MASTERDOWN" | "CLUSTERDOWN"
+        | "TRYAGAIN" | "MOVED" | "ASK" | "NOAUTH" | "NOPERM" | "WRONGPASS" | "NOSCRIPT" => {
+            StoreError::Unavailable(text)
+        }
+        _ => StoreError::Corrupt(text),
+    }
+}
+
+/// A client for the URL. Nagle's algorithm off: commands are small and each is waited for.
+fn client(url: &Secret) -> redis::RedisResult<Client> {
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3).with_retries(3);
+    let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    Client::open(url.expose().into_connection_info()?.set_tcp_settings(tcp))
+}
+
+/// Sets the shard count where there is none yet and answers the one that holds. A write, so it also tells whether the
+/// server takes writes; it changes nothing once the count stands.
+async fn remembered_shards(connection: &mut MultiplexedConnection, shards: u16) -> redis::RedisResult<u16> {
+    let mut commands = redis::pipe();
+    commands.hset_nx(META, SHARDS, shards).ignore().hget(META, SHARDS);
+    let (remembered,) = commands.query_async(connection).await?;
+    Ok(remembered)
+}
+
+/// Makes and remakes the connection.
+struct Keeper {
+    client: Client,
+    shards: u16,
+    wakeups: Arc<Wakeups>,
+    changes: watch::Sender<State>,
+}
+
+impl Keeper {
+    async fn run(self) {
+        let mut back_off = *BACK_OFF.start();
+        loop {
+            let started = Instant::now();
+            let connected = timeout(CONNECT_LIMIT, self.connect()).await;
+            match connected.unwrap_or_else(|_| Err(Down::Unavailable("connecting takes too long".into()))) {
+                Ok((connection, signals)) => {
+                    tracing::info!("connected to redis");
+                    self.watch(connection, signals).await;
+                    tracing::warn!("the connection to redis broke");
+                    self.changes.send_replace(State::Connecting);
+                }
+                Err(why) => self.tell(why),
+            }
+            // A connection that lasted says that the server is well: no need to wait.
+            if started.elapsed() > *BACK_OFF.end() {
+                back_off = *BACK_OFF.start();
+            }
+            sleep(back_off.mul_f64(rand::random_range(0.5..1.0))).await;
+            back_off = (back_off * 2).min(*BACK_OFF.end());
+        }
+    }
+
+    /// Tells why there is no connection; an outage is logged once, not at every attempt.
+    fn tell(&self, why: Down) {
+        let known = matches!(&*self.changes.borrow(), State::Down(known) if *known == why);
+        if !known {
+            tracing::warn!(?why, "redis can't be reached");
+            self.changes.send_replace(State::Down(why));
+        }
+    }
+
+    /// Lends a connection out until a call or the end of the signals says that it is broken.
+    async fn watch(&self, connection: MultiplexedConnection, mut signals: PubSubStream) {
+        let broken = Arc::new(Notify::new());
+        self.changes.send_replace(State::Up(Up { connection, broken: broken.clone() }));
+        // What was signalled while we were away is lost: look at everything once.
+        self.wakeups.wake(Side::In);
+        self.wakeups.wake(Side::Out);
+        loop {
+            tokio::select! {
+                () = broken.notified() => return,
+                signal = signals.next() => match signal {
+                    Some(signal) if signal.get_payload_bytes() == b"in" => self.wakeups.wake(Side::In),
+                    Some(_) => self.wakeups.wake(Side::Out),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    async fn connect(&self) -> std::result::Result<(MultiplexedConnection, PubSubStream), Down> {
+        let unavailable = |error: RedisError| Down::Unavailable(error.to_string());
+        // Our own limits hold; the library's would hide which one it was.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let mut connection =
+            self.client.get_multiplexed_async_connection_with_config(&config).await.map_err(unavailable)?;
+        let remembered = remembered_shards(&mut connection, self.shards).await.map_err(unavailable)?;
+        if remembered != self.shards {
+            return Err(Down::Refused(format!(
+                "store.shards is {}, but the data in redis was laid out for {remembered}: set it back",
+                self.shards
+            )));
+        }
+        let mut signals = self.client.get_async_pubsub().await.map_err(unavailable)?;
+        signals.subscribe(WAKE).await.map_err(unavailable)?;
+        Ok((connection, signals.into_on_message()))
+    }
+}

@@ -1,0 +1,254 @@
+//! What the scripts answer, as each script's header says. Anything else is `Corrupt`.
+
+use std::time::Duration;
+
+use ::redis::{FromRedisValue, Value, from_redis_value};
+use serde::de::DeserializeOwned;
+
+use super::connection::of_server;
+use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
+use crate::store::*;
+
+/// One value of a plain kind.
+pub(super) fn plain<T: FromRedisValue>(value: Value) -> Result<T> {
+    from_redis_value(value).map_err(|e| StoreError::Corrupt(e.to_string()))
+}
+
+/// An array.
+pub(super) fn list(value: Value) -> Result<Vec<Value>> {
+    match value {
+        Value::Array(values) => Ok(values),
+        other => Err(StoreError::Corrupt(format!("{} instead of a list", kind(&other)))),
+    }
+}
+
+/// An array of exactly so many values.
+fn tuple<const N: usize>(value: Value) -> Result<[Value; N]> {
+    let values = list(value)?;
+    <[Value; N]>::try_from(values).map_err(|v| StoreError::Corrupt(format!("{} values instead of {N}", v.len())))
+}
+
+/// Values hold what members wrote: errors tell their kind only.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Nil => "nothing",
+        Value::Int(_) => "a number",
+        Value::BulkString(_) | Value::SimpleString(_) => "a text",
+        Value::Array(_) => "a list",
+        _ => "something else",
+    }
+}
+
+fn milliseconds(value: Value) -> Result<Duration> {
+    Ok(Duration::from_millis(plain::<u64>(value)?))
+}
+
+fn json<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|e| StoreError::Corrupt(format!("stored JSON: {e}")))
+}
+
+/// The JSON behind an entry's header line.
+fn body<T: DeserializeOwned>(entry: Value) -> Result<T> {
+    let entry: String = plain(entry)?;
+    let (_, text) = entry.split_once('\n').ok_or_else(|| StoreError::Corrupt("an entry without its header".into()))?;
+    json(text)
+}
+
+/// An item's answer: a word, alone or with more behind it. An item that failed by itself says so here.
+fn word(value: Value) -> Result<(String, Vec<Value>)> {
+    let Value::Array(values) = value else { return Ok((plain(value)?, Vec::new())) };
+    let mut values = values.into_iter();
+    let word: String = plain(values.next().unwrap_or_default())?;
+    if word == "error" {
+        let text: String = plain(values.next().unwrap_or_default())?;
+        let (code, detail) = text.split_once(' ').unwrap_or((&text, ""));
+        return Err(of_server("script", code, detail));
+    }
+    Ok((word, values.collect()))
+}
+
+fn unexpected<T>(word: &str) -> Result<T> {
+    Err(StoreError::Corrupt(format!("unexpected answer {word:?}")))
+}
+
+/// Of `enqueue.lua`.
+pub(super) fn enqueued(value: Value) -> Result<Enqueued> {
+    match word(value)?.0.as_str() {
+        "stored" => Ok(Enqueued::Stored),
+        "duplicate" => Ok(Enqueued::Duplicate),
+        "full" => Ok(Enqueued::LaneFull),
+        other => unexpected(other),
+    }
+}
+
+/// Of `commit.lua`.
+pub(super) fn committed(value: Value) -> Result<Committed> {
+    match word(value)?.0.as_str() {
+        "done" => Ok(Committed::Done),
+        "lost" => Ok(Committed::Lost),
+        "full" => Ok(Committed::LaneFull),
+        other => unexpected(other),
+    }
+}
+
+/// Of `answer_late.lua`.
+pub(super) fn answered(value: Value) -> Result<Answered> {
+    match word(value)?.0.as_str() {
+        "queued" => Ok(Answered::Queued),
+        "repeat" => Ok(Answered::Repeat),
+        "not_waiting" => Ok(Answered::NotWaiting),
+        "full" => Ok(Answered::LaneFull),
+        other => unexpected(other),
+    }
+}
+
+/// A claim. An item that can't be read is left leased and told in the log: it must not hold up the others.
+pub(super) fn claimed<T>(value: Value, item: fn(Value) -> Result<T>) -> Result<Claimed<T>> {
+    let [wake, items] = tuple(value)?;
+    let wake: i64 = plain(wake)?;
+    let mut claimed = Claimed { items: Vec::new(), next_wake: u64::try_from(wake).ok().map(Duration::from_millis) };
+    for value in list(items)? {
+        match item(value) {
+            Ok(item) => claimed.items.push(item),
+            Err(error) => tracing::error!(%error, "the head of a lane can't be read; the lane stands still"),
+        }
+    }
+    Ok(claimed)
+}
+
+/// An item of `claim_messages.lua`.
+pub(super) fn message(value: Value) -> Result<ClaimedMessage> {
+    let [lane, id, entry, again, turns, vars] = tuple(value)?;
+    let part = |value| plain::<Option<String>>(value);
+    let session = Session {
+        turns: part(turns)?.map_or_else(|| Ok(Vec::new()), |text| json(&text))?,
+        vars: part(vars)?.map_or_else(|| Ok(Default::default()), |text| json(&text))?,
+    };
+    let message = body::<Message>(entry)?;
+    Ok(ClaimedMessage { lease: lease(lane, id)?, message, session, redelivered: plain(again)? })
+}
+
+/// An item of `claim_replies.lua`.
+pub(super) fn reply(value: Value) -> Result<ClaimedReply> {
+    let [lane, id, entry, attempts, refusals, failures, begun] = tuple(value)?;
+    Ok(ClaimedReply {
+        lease: lease(lane, id)?,
+        delivery: body::<Delivery>(entry)?,
+        attempts: plain(attempts)?,
+        refusals: plain(refusals)?,
+        failures: plain(failures)?,
+        begun: plain(begun)?,
+    })
+}
+
+fn lease(lane: Value, id: Value) -> Result<Lease> {
+    Ok(Lease { lane: Lane::from_encoded(plain::<String>(lane)?), id: plain(id)? })
+}
+
+/// Of `begin.lua`.
+pub(super) fn begun(value: Value) -> Result<Begun> {
+    let (word, rest) = word(value)?;
+    let [wait] = tuple(Value::Array(rest))?;
+    begun_of(&word, milliseconds(wait)?)
+}
+
+fn begun_of(word: &str, wait: Duration) -> Result<Begun> {
+    match word {
+        "go" => Ok(Begun::Go),
+        "paced" => Ok(Begun::Paced(wait)),
+        "paused" => Ok(Begun::Paused),
+        "dead" => Ok(Begun::ChatDead),
+        "lost" => Ok(Begun::Lost),
+        other => unexpected(other),
+    }
+}
+
+/// Of `settle.lua`, for a settle under `lease`.
+pub(super) fn settled(value: Value, lease: &Lease) -> Result<Settled> {
+    let (word, rest) = word(value)?;
+    match word.as_str() {
+        "released" => Ok(Settled::Released),
+        "lost" => Ok(Settled::Lost),
+        "parked" => {
+            let [word, wait] = tuple(Value::Array(rest))?;
+            Ok(Settled::Parked(begun_of(&plain::<String>(word)?, milliseconds(wait)?)?))
+        }
+        "next" => {
+            let [word, entry, attempts, refusals, failures] = tuple(Value::Array(rest))?;
+            let word: String = plain(word)?;
+            let begun = if word.is_empty() { None } else { Some(begun_of(&word, Duration::ZERO)?) };
+            let next = ClaimedReply {
+                lease: lease.clone(),
+                delivery: body::<Delivery>(entry)?,
+                attempts: plain(attempts)?,
+                refusals: plain(refusals)?,
+                failures: plain(failures)?,
+                // Only this lease can have begun it.
+                begun: false,
+            };
+            Ok(Settled::Next(Box::new(next), begun))
+        }
+        other => unexpected(other),
+    }
+}
+
+/// Of `renew.lua`.
+pub(super) fn renewed(value: Value) -> Result<bool> {
+    match value {
+        Value::Int(1) => Ok(true),
+        Value::Int(0) => Ok(false),
+        other => unexpected(&word(other)?.0),
+    }
+}
+
+/// Of `waiting.lua`.
+pub(super) fn waiting(value: Value) -> Result<Option<Waiting>> {
+    if value == Value::Nil {
+        return Ok(None);
+    }
+    let (key, rest) = word(value)?;
+    let [received, expires] = tuple(Value::Array(rest))?;
+    let key = MessageKey::from_encoded(key);
+    Ok(Some(Waiting { key, received_at: plain(received)?, expires_at: plain(expires)? }))
+}
+
+/// Of `chats.lua`, for `lane`.
+pub(super) fn chat(value: Value, lane: Lane) -> Result<ChatStatus> {
+    if let Value::Array(values) = &value
+        && values.len() == 2
+    {
+        return unexpected(&word(value)?.0);
+    }
+    let [depth, oldest, leased, why, still, paused, dead, weight, last_error] = tuple(value)?;
+    let (why, still): (Option<String>, _) = (plain(why)?, milliseconds(still)?);
+    Ok(ChatStatus {
+        lane,
+        depth: plain(depth)?,
+        oldest: plain(oldest)?,
+        leased: plain(leased)?,
+        parked: why.map(|why| (why, still)),
+        paused: plain(paused)?,
+        dead: plain::<Option<String>>(dead)?.map(RouteDigest::from_encoded),
+        weight: plain(weight)?,
+        last_error: plain(last_error)?,
+    })
+}
+
+/// Of `depth.lua`.
+pub(super) fn depth(value: Value) -> Result<Depth> {
+    let [in_lanes, out_lanes, parked, journal] = tuple(value)?;
+    Ok(Depth {
+        in_lanes: plain(in_lanes)?,
+        out_lanes: plain(out_lanes)?,
+        parked: plain(parked)?,
+        journal: plain(journal)?,
+    })
+}
+
+/// Of `read_journal.lua`, for `shard`.
+pub(super) fn journal(value: Value, shard: u16) -> Result<Option<JournalBatch>> {
+    let [from, lines] = tuple(value)?;
+    let lines: Vec<String> = plain(lines)?;
+    let batch = JournalBatch { shard, from: plain(from)?, count: lines.len(), lines };
+    Ok((batch.count > 0).then_some(batch))
+}

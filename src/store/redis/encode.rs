@@ -1,0 +1,189 @@
+//! What the scripts get: each item's arguments, in the order that the script's header names.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::batch::Args;
+use crate::model::{Delivery, Lane, MessageKey, now_ms};
+use crate::store::*;
+
+/// Durations are cut here: some thirty years, within what Redis takes as an expiry.
+const FOREVER: Duration = Duration::from_secs(1_000_000_000);
+
+/// Whole milliseconds.
+pub(super) fn ms(duration: Duration) -> String {
+    duration.min(FOREVER).as_millis().to_string()
+}
+
+/// Whole milliseconds, at least one: Redis refuses to keep something for no time.
+fn ttl(duration: Duration) -> String {
+    ms(duration.max(Duration::from_millis(1)))
+}
+
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|e| StoreError::Corrupt(format!("can't be written as JSON: {e}")))
+}
+
+/// The side's word in key names and in wake-ups.
+pub(super) fn side(side: Side) -> &'static str {
+    match side {
+        Side::In => "in",
+        Side::Out => "out",
+    }
+}
+
+/// The chat's lane of a message: P2 hangs on it that replies go nowhere else.
+pub(super) fn chat_lane(key: &MessageKey) -> Lane {
+    let text = key.as_str();
+    let end = text.match_indices(':').nth(1).map_or(text.len(), |(at, _)| at);
+    Lane::from_encoded(&text[..end])
+}
+
+/// For `enqueue.lua`. A message ages from when the gateway took it, by the gateway's clock; how much of its time is
+/// left is then counted by the server's.
+pub(super) fn arrival(arrival: &Arrival) -> Result<Args> {
+    let message = &arrival.message;
+    let max_age = i64::try_from(arrival.max_age.min(FOREVER).as_millis()).unwrap_or(i64::MAX);
+    let fresh_for = max_age - now_ms().saturating_sub(message.received_at).max(0);
+    Ok(vec![
+        arrival.lane.as_str().into(),
+        message.key().as_str().into(),
+        message.request_id.clone(),
+        fresh_for.to_string(),
+        ttl(arrival.mark_ttl),
+        arrival.depth_limit.to_string(),
+        json(message)?,
+    ])
+}
+
+/// For `claim_messages.lua` and `claim_replies.lua`: one fresh lease id for each lane wanted.
+pub(super) fn claim(want: usize, lease: Duration) -> Args {
+    let ids = (0..want).map(|_| format!("{:016x}", rand::random::<u64>()));
+    std::iter::once(ms(lease)).chain(ids).collect()
+}
+
+/// For `commit.lua`.
+pub(super) fn commit(commit: &Commit) -> Result<Args> {
+    let (session_ttl, turns, vars) = match &commit.session {
+        Some((session, keep)) => (ttl(*keep), json(&session.turns)?, json(&session.vars)?),
+        None => Default::default(),
+    };
+    let late = commit.await_late.as_ref();
+    let (late_ttl, late_received, late_expires) = late
+        .map(|ticket| (ttl(ticket.ttl), ticket.received_at.to_string(), ticket.expires_at.to_string()))
+        .unwrap_or_default();
+    let mut args = vec![
+        commit.lease.lane.as_str().into(),
+        commit.lease.id.clone(),
+        commit.key.as_str().into(),
+        commit.request_id.clone(),
+        ttl(commit.mark_ttl),
+        session_ttl,
+        turns,
+        vars,
+        chat_lane(&commit.key).as_str().into(),
+        commit.turn.weight.to_string(),
+        ms(commit.turn.head_start),
+        commit.depth_limit.to_string(),
+        late_ttl,
+        late_received,
+        late_expires,
+    ];
+    replies_and_lines(&mut args, &commit.replies, &commit.lines)?;
+    Ok(args)
+}
+
+/// For `answer_late.lua`.
+pub(super) fn late_answer(answer: &LateAnswer) -> Result<Args> {
+    let mut args = vec![
+        answer.request_id.clone(),
+        answer.lane.as_str().into(),
+        answer.seq.to_string(),
+        answer.turn.weight.to_string(),
+        ms(answer.turn.head_start),
+        answer.depth_limit.to_string(),
+    ];
+    replies_and_lines(&mut args, &answer.replies, &answer.lines)?;
+    Ok(args)
+}
+
+fn replies_and_lines(args: &mut Args, replies: &[Delivery], lines: &[Line]) -> Result<()> {
+    args.push(replies.len().to_string());
+    for delivery in replies {
+        let Delivery { id, expires_at, route, received_at, .. } = delivery;
+        args.push(format!("{id} {expires_at} {} {received_at}\n{}", route.as_str(), json(delivery)?));
+    }
+    args.extend(lines.iter().map(Line::to_string));
+    Ok(())
+}
+
+/// For `begin.lua`.
+pub(super) fn begin(begin: &Begin) -> Args {
+    vec![
+        begin.lease.lane.as_str().into(),
+        begin.lease.id.clone(),
+        begin.delivery_id.clone(),
+        begin.route.as_str().into(),
+        begin.pace.limit.to_string(),
+        ttl(begin.pace.window),
+        ms(begin.lease_for),
+    ]
+}
+
+/// For `settle.lua`.
+pub(super) fn settle(settle: &Settle) -> Args {
+    let (fate, first, second) = match &settle.fate {
+        Fate::Delivered => ("delivered", String::new(), String::new()),
+        Fate::Ended { back_off, chat_dead } => {
+            let dead = chat_dead.as_ref().map(|route| route.as_str().to_owned());
+            ("ended", back_off.map(ms).unwrap_or_default(), dead.unwrap_or_default())
+        }
+        Fate::Again { park, why } => ("again", ms(*park), why.as_str().to_owned()),
+    };
+    let go_on = match &settle.go_on {
+        Some(go) => {
+            let GoOn { route, pace, lease_for } = go;
+            ["1".into(), route.as_str().into(), pace.limit.to_string(), ttl(pace.window), ms(*lease_for)]
+        }
+        None => Default::default(),
+    };
+    let mut args = vec![
+        settle.lease.lane.as_str().into(),
+        settle.lease.id.clone(),
+        settle.delivery_id.clone(),
+        fate.into(),
+        first,
+        second,
+        settle.last_error.clone().unwrap_or_default(),
+        settle.turn.weight.to_string(),
+        ms(settle.turn.head_start),
+    ];
+    args.extend(go_on);
+    args.extend(settle.lines.iter().map(Line::to_string));
+    args
+}
+
+/// For `renew.lua` (how long it lasts) and `release.lua` (how long the lane waits).
+pub(super) fn lease(of: Side, lease: &Lease, span: Duration) -> Args {
+    vec![side(of).into(), lease.lane.as_str().into(), lease.id.clone(), ms(span)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_answered_in_its_own_chat() {
+        for (chat, sender) in [("chat", "u"), ("a:b", "u:v"), ("", ""), ("群{1}", "u")] {
+            let key = MessageKey::new("app", chat, sender, "m:1");
+            assert_eq!(chat_lane(&key), Lane::of_chat("app", chat));
+        }
+    }
+
+    #[test]
+    fn times_stay_within_what_redis_takes() {
+        assert_eq!(ms(Duration::MAX), "1000000000000");
+        assert_eq!(ttl(Duration::ZERO), "1");
+    }
+}

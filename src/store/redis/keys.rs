@@ -1,0 +1,54 @@
+//! The keys in Redis (contract, section 6).
+//!
+//! Everything of one shard begins with `wg:{NN}:`, so one script on one slot is one atomic step, on a single Redis and
+//! on a Cluster alike. Scripts get that prefix as their only key and build the names from it in `lua/shared/keys.lua`,
+//! the one place that spells them. `<lane>` and `<key>` come percent-encoded from [`crate::model`].
+//!
+//! | key after `wg:{NN}:` | kind | holds |
+//! | --- | --- | --- |
+//! | `in:<lane>` | LIST | messages waiting: `request_id expires_ms mark_ttl_ms key`, newline, JSON |
+//! | `out:<lane>` | LIST | deliveries waiting: `delivery_id expires_ms route_digest received_ms`, newline, JSON |
+//! | `in:ready`, `out:ready` | ZSET | lanes that can be worked now, by turn (ms, with fractions) |
+//! | `in:leases`, `out:leases` | ZSET | lanes in work, by lease end (ms) |
+//! | `in:holders`, `out:holders` | HASH | lane → id of its last lease |
+//! | `out:parked` | ZSET | lanes that wait, by wake time (ms) |
+//! | `out:tries` | HASH | lane → `delivery_id lease attempts refusals` of its head; lease: begun and not settled, or `-` |
+//! | `out:ahead` | HASH | lane → by how many ms its turn goes before others |
+//! | `seen:<key>` | STRING PX | the request id that owns the message, then `done` |
+//! | `in:finished` | ZSET | the last request ids whose mark became `done`: tells a repeated enqueue from a copy |
+//! | `session:<app>:<chat>:<sender>` | HASH PX | `turns`, `vars` (JSON) |
+//! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked) |
+//! | `pace:<lane>` | LIST PX | times of the last sends (ms), no more than the limit |
+//! | `late:<request_id>` | HASH PX | `chat`, `key`, `received`, `expires`, one `seq:<n>` per answer taken |
+//! | `journal` | LIST | lines for the records |
+//! | `journal:base` | STRING | how many lines were trimmed so far |
+//!
+//! Outside the shards: [`META`], a HASH with the shard count, and [`WAKE`], a channel that says `in` or `out` when a
+//! ready set stops being empty.
+
+/// What holds for the whole store: field [`SHARDS`].
+pub(super) const META: &str = "wg:meta";
+/// Field of [`META`]: the shard count, fixed at first start.
+pub(super) const SHARDS: &str = "shards";
+/// Channel for wake-ups.
+pub(super) const WAKE: &str = "wg:wake";
+
+/// What the names of a shard begin with.
+pub(super) fn prefix(shard: u16) -> String {
+    format!("wg:{{{shard:02}}}:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_is_one_hash_tag() {
+        assert_eq!(prefix(7), "wg:{07}:");
+    }
+
+    #[test]
+    fn scripts_publish_where_we_subscribe() {
+        assert!(include_str!("lua/shared/keys.lua").contains(&format!("local WAKE = '{WAKE}'")));
+    }
+}

@@ -1,0 +1,40 @@
+-- claim_messages: leases inbound lanes, longest waiting first, and sets the marks of their heads.
+-- ARGV and answer: see shared/claim.lua. Item: lane, lease id, entry, 1 when its mark already held its own id, turns, vars.
+
+-- Most heads dropped in one call; a lane with more is given back and the claim ends, for the next call to go on.
+local drops_left = 256
+
+-- Takes the mark for a head, or drops the head: `fresh`, `again`, or nothing.
+local function take_mark(message)
+  local key = K.mark(message.key)
+  local mark = redis.call('GET', key)
+  if mark and mark ~= message.request_id then
+    tell_duplicate(mark, message.request_id, message.key)
+    return nil
+  end
+  if message.expires < now then
+    finish_mark(message.key, message.request_id, message.mark_ttl)
+    journal('expired\t' .. message.request_id .. '\t' .. message.key .. '\t{"reason":"too_old"}')
+    return nil
+  end
+  redis.call('SET', key, message.request_id, 'PX', message.mark_ttl)
+  return mark and 'again' or 'fresh'
+end
+
+return claim('in', function(lane, lease)
+  local list = K.list('in', lane)
+  while drops_left > 0 do
+    local entry = redis.call('LINDEX', list, 0)
+    if not entry then break end
+    local message = read_message(entry)
+    local taken = take_mark(message)
+    if taken then
+      local session = redis.call('HMGET', K.session(message.key), 'turns', 'vars')
+      return { lane, lease, entry, taken == 'again' and 1 or 0, session[1], session[2] }
+    end
+    redis.call('LPOP', list)
+    drops_left = drops_left - 1
+  end
+  give_back('in', lane)
+  return nil, drops_left == 0
+end)

@@ -1,0 +1,104 @@
+-- settle: finishes begun deliveries and, where asked, goes on with the next head of the lane in the same step.
+-- ARGV: a batch of (lane, lease id, delivery id, fate, its two values, last error or '', weight, head start ms,
+-- '1' to go on, then for going on: route digest, pace limit, pace window ms, lease ms; lines…).
+-- Fates: `delivered`; `ended` (back-off ms or '', route digest by which the chat is dead or ''); `again` (park ms, why).
+-- Answers each: { `released` }, { `lost` }, { `parked`, begin's word, ms },
+-- { `next`, begin's word or '', entry, attempts, refusals, failures }.
+
+-- The lane's failures in a row.
+local function count_failure(lane)
+  redis.call('HINCRBY', K.chat(lane), 'failures', 1)
+end
+
+local function try_again(lane, delivery, park_ms, why)
+  local tries = read_tries(lane, delivery)
+  tries.begun_by = '-'
+  if why == 'paced' then
+    tries.refusals = tries.refusals + 1
+  elseif why == 'backing_off' then
+    tries.attempts = tries.attempts + 1
+    count_failure(lane)
+  end
+  write_tries(lane, delivery, tries)
+  park(lane, tonumber(park_ms), why)
+end
+
+local function drop_head(lane)
+  redis.call('LPOP', K.list('out', lane))
+  redis.call('HDEL', K.tries, lane)
+end
+
+-- Applies the fate; answers whether the lane was parked.
+local function apply(lane, delivery, fate, first, second)
+  if fate == 'again' then
+    try_again(lane, delivery, first, second)
+    return true
+  end
+  drop_head(lane)
+  if fate == 'delivered' then
+    redis.call('HDEL', K.chat(lane), 'failures')
+    -- A send counts from its answer. No list, no place to move.
+    redis.pcall('LSET', K.pace(lane), -1, digits(now))
+    return false
+  end
+  if second ~= '' then
+    redis.call('HSET', K.chat(lane), 'dead', second)
+  end
+  if first ~= '' then
+    count_failure(lane)
+    park(lane, tonumber(first), 'backing_off')
+  end
+  return first ~= ''
+end
+
+-- Whether a ready lane's turn is before the one this lane would get now.
+local function another_is_first(lane)
+  local first = redis.call('ZRANGE', K.ready('out'), 0, 0, 'WITHSCORES')
+  return first[2] and tonumber(first[2]) < next_turn() - ahead('out', lane)
+end
+
+local function go_on_with_next(lane, lease, route, limit, window_ms, lease_ms)
+  local head = head_of(lane)
+  if not head or another_is_first(lane) then
+    give_back('out', lane)
+    return { 'released' }
+  end
+  local begun, wait = '', 0
+  if head.route == route and now <= head.expires then
+    begun, wait = begin_head(lane, lease, head.id, route, limit, window_ms, lease_ms)
+    if begun == 'paced' or begun == 'paused' then
+      return { 'parked', begun, wait }
+    end
+  else
+    prolong('out', lane, lease_ms)
+  end
+  local tries = read_tries(lane, head.id)
+  return { 'next', begun, head.entry, tries.attempts, tries.refusals, failures_of(lane) }
+end
+
+return each(function(lane, lease, delivery, fate, first, second, last_error, weight, head_start,
+                     go_on, route, limit, window_ms, lease_ms, ...)
+  if not is_held('out', lane, lease) then
+    return { 'lost' }
+  end
+  local head = head_of(lane)
+  -- Ours, but with another head: this settle was applied, its answer was lost, and it went on. It goes on again.
+  if head and head.id == delivery then
+    redis.call('ZREM', K.ready('out'), lane)
+    remember_turn(lane, weight, head_start)
+    if last_error ~= '' then
+      redis.call('HSET', K.chat(lane), 'last_error', last_error)
+    end
+    journal_from(1, ...)
+    if apply(lane, delivery, fate, first, second) then
+      return { 'released' }
+    end
+  elseif go_on ~= '1' then
+    return { 'lost' }
+  end
+  if go_on ~= '1' then
+    give_back('out', lane)
+    return { 'released' }
+  end
+  return go_on_with_next(lane, lease, route, limit, window_ms, lease_ms)
+end)

@@ -1,0 +1,21 @@
+-- Every key name of a shard, in one place; keys.rs says what each key holds.
+-- KEYS[1] is the shard's prefix, `wg:{NN}:`: a name on the shard's slot, so a cluster routes by it.
+local P = KEYS[1]
+local WAKE = 'wg:wake'
+local K = {
+  list = function(side, lane) return P .. side .. ':' .. lane end,
+  ready = function(side) return P .. side .. ':ready' end,
+  leases = function(side) return P .. side .. ':leases' end,
+  holders = function(side) return P .. side .. ':holders' end,
+  parked = P .. 'out:parked',
+  tries = P .. 'out:tries',
+  ahead = P .. 'out:ahead',
+  mark = function(key) return P .. 'seen:' .. key end,
+  finished = P .. 'in:finished',
+  session = function(key) return P .. 'session:' .. key:match('^(.*):') end,
+  chat = function(lane) return P .. 'chat:' .. lane end,
+  pace = function(lane) return P .. 'pace:' .. lane end,
+  late = function(request_id) return P .. 'late:' .. request_id end,
+  journal = P .. 'journal',
+  trimmed = P .. 'journal:base',
+}

@@ -1,0 +1,57 @@
+-- Where a lane stands. It is in at most one of ready, leases and parked. Its holder (the last lease id) stays until the
+-- lane is claimed again or given back: so an ended lease still finishes as long as nobody else took the lane.
+local function is_held(side, lane, lease)
+  return redis.call('HGET', K.holders(side), lane) == lease
+end
+
+-- By how many ms a chat's lane goes before others; kept beside the lane for the steps that don't know its weight.
+local function ahead(side, lane)
+  return side == 'out' and tonumber(redis.call('HGET', K.ahead, lane)) or 0
+end
+
+-- Subscribers hear of a set that was empty; one that wasn't is being worked already.
+local function make_ready(side, lane)
+  local key = K.ready(side)
+  if redis.call('EXISTS', key) == 0 then
+    redis.call('PUBLISH', WAKE, side)
+  end
+  redis.call('ZADD', key, 'NX', next_turn() - ahead(side, lane), lane)
+end
+
+local function forget(side, lane)
+  redis.call('ZREM', K.ready(side), lane)
+  redis.call('HDEL', K.holders(side), lane)
+  if side == 'out' then
+    redis.call('HDEL', K.tries, lane)
+    redis.call('HDEL', K.ahead, lane)
+  end
+end
+
+-- A lane that nobody works any more: ready when it holds something, else forgotten.
+local function requeue(side, lane)
+  if redis.call('EXISTS', K.list(side, lane)) == 1 then
+    make_ready(side, lane)
+  else
+    forget(side, lane)
+  end
+end
+
+local function give_back(side, lane)
+  redis.call('ZREM', K.leases(side), lane)
+  redis.call('HDEL', K.holders(side), lane)
+  requeue(side, lane)
+end
+
+local function prolong(side, lane, lease_ms)
+  redis.call('ZREM', K.ready(side), lane)
+  redis.call('ZADD', K.leases(side), now + lease_ms, lane)
+end
+
+-- Sets an outbound lane aside, also an empty one: what comes in meanwhile waits too.
+local function park(lane, wait_ms, why)
+  redis.call('ZREM', K.leases('out'), lane)
+  redis.call('HDEL', K.holders('out'), lane)
+  redis.call('ZREM', K.ready('out'), lane)
+  redis.call('ZADD', K.parked, now + wait_ms, lane)
+  redis.call('HSET', K.chat(lane), 'why', why)
+end

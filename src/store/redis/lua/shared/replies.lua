@@ -1,0 +1,36 @@
+-- Entry of an outbound lane: `delivery_id expires_ms route_digest received_ms`, newline, the delivery as JSON.
+local function read_reply(entry)
+  local id, expires, route, received = entry:match('^(%S+) (%-?%d+) (%S*) (%-?%d+)\n')
+  return { id = id, expires = tonumber(expires), route = route, received = tonumber(received), entry = entry }
+end
+
+local function head_of(lane)
+  local entry = redis.call('LINDEX', K.list('out', lane), 0)
+  return entry and read_reply(entry)
+end
+
+-- What was tried with the head: `delivery_id lease attempts refusals`, where lease is the one that began an attempt and
+-- has not settled it, or `-`. Bound to the delivery: another head starts from nothing.
+local function read_tries(lane, delivery)
+  local text = redis.call('HGET', K.tries, lane) or ''
+  local id, lease, attempts, refusals = text:match('^(%S+) (%S+) (%d+) (%d+)$')
+  if id ~= delivery then
+    return { begun_by = '-', attempts = 0, refusals = 0 }
+  end
+  return { begun_by = lease, attempts = tonumber(attempts), refusals = tonumber(refusals) }
+end
+
+local function write_tries(lane, delivery, tries)
+  local text = table.concat({ delivery, tries.begun_by, tries.attempts, tries.refusals }, ' ')
+  redis.call('HSET', K.tries, lane, text)
+end
+
+local function failures_of(lane)
+  return tonumber(redis.call('HGET', K.chat(lane), 'failures')) or 0
+end
+
+-- An operator's weight wins over the configured one.
+local function remember_turn(lane, weight, head_start_ms)
+  weight = tonumber(redis.call('HGET', K.chat(lane), 'weight')) or tonumber(weight)
+  redis.call('HSET', K.ahead, lane, digits(weight * tonumber(head_start_ms)))
+end

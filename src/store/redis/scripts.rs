@@ -1,0 +1,48 @@
+//! The Lua scripts, one per verb: shared fragments in front, the verb's own file last.
+//!
+//! Each file's header says its purpose, arguments and answer. Scripts run by their digest; one that the server does not
+//! know (a restart, a flush) is loaded and run again.
+
+use std::sync::LazyLock;
+
+use redis::Script;
+
+/// A script, known by name to error messages.
+pub(super) struct Verb {
+    /// The verb.
+    pub name: &'static str,
+    /// Its code, hashed at first use.
+    pub script: LazyLock<Script>,
+}
+
+/// Joins fragments and the verb's file.
+macro_rules! verb {
+    ($name:literal: $($fragment:literal)*) => {
+        Verb {
+            name: $name,
+            script: LazyLock::new(|| Script::new(concat!(
+                $(include_str!(concat!("lua/shared/", $fragment, ".lua")), "\n",)*
+                include_str!(concat!("lua/", $name, ".lua")),
+            ))),
+        }
+    };
+}
+
+pub(super) static ENQUEUE: Verb = verb!("enqueue": "keys" "clock" "journal" "batch" "lanes" "marks");
+pub(super) static CLAIM_MESSAGES: Verb = verb!("claim_messages": "keys" "clock" "journal" "lanes" "claim" "marks");
+pub(super) static COMMIT: Verb =
+    verb!("commit": "keys" "clock" "journal" "batch" "lanes" "marks" "replies" "queue");
+pub(super) static CLAIM_REPLIES: Verb = verb!("claim_replies": "keys" "clock" "journal" "lanes" "claim" "replies");
+pub(super) static BEGIN: Verb = verb!("begin": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
+pub(super) static SETTLE: Verb = verb!("settle": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
+pub(super) static RENEW: Verb = verb!("renew": "keys" "clock" "journal" "batch" "lanes");
+pub(super) static RELEASE: Verb = verb!("release": "keys" "clock" "journal" "batch" "lanes");
+pub(super) static WAITING: Verb = verb!("waiting": "keys" "clock" "journal" "batch");
+pub(super) static ANSWER_LATE: Verb =
+    verb!("answer_late": "keys" "clock" "journal" "batch" "lanes" "replies" "queue");
+pub(super) static REVIVE: Verb = verb!("revive": "keys" "clock" "journal" "batch");
+pub(super) static CHATS: Verb = verb!("chats": "keys" "clock" "journal" "batch" "replies");
+pub(super) static BUSY_CHATS: Verb = verb!("busy_chats": "keys");
+pub(super) static DEPTH: Verb = verb!("depth": "keys");
+pub(super) static READ_JOURNAL: Verb = verb!("read_journal": "keys");
+pub(super) static TRIM_JOURNAL: Verb = verb!("trim_journal": "keys");

@@ -1,0 +1,193 @@
+//! One row for each thing that can come back.
+
+use super::ChannelKind::*;
+use super::*;
+
+const EVERY_CHANNEL: [ChannelKind; 5] = [GroupRobot, AppMessage, AppChat, ResponseUrl, JsonGateway];
+const MINUTE: Verdict = Verdict::Paced(Duration::from_secs(60));
+
+fn coded(status: u16, errcode: i64) -> Reply {
+    Reply::Http { status, code: Some((errcode, "words".into())) }
+}
+
+fn bare(status: u16) -> Reply {
+    Reply::Http { status, code: None }
+}
+
+#[test]
+fn rows_that_hold_on_every_channel() {
+    use Verdict::*;
+    let rows = [
+        (Reply::NotWritten("dns".into()), Transient),
+        (Reply::NoAnswer("timeout".into()), Unknown),
+        (coded(200, 0), Delivered),
+        (coded(201, 0), Delivered),
+        (bare(200), Unknown),
+        (bare(204), Unknown),
+        (bare(301), Configuration),
+        (bare(400), Rejected),
+        (bare(403), Rejected),
+        (bare(404), Rejected),
+        (bare(413), Rejected),
+        (bare(429), MINUTE),
+        (bare(500), Unknown),
+        (bare(502), Transient),
+        (bare(503), Transient),
+        (bare(504), Unknown),
+        (bare(599), Unknown),
+        (bare(101), Unknown),
+        (bare(999), Unknown),
+        // The status outweighs a code that contradicts it.
+        (coded(400, 0), Rejected),
+        (coded(429, 0), MINUTE),
+        (coded(500, 0), Unknown),
+        (coded(503, 93000), Transient),
+        (coded(400, 93000), ChatGone),
+        // System.
+        (coded(200, -1), Transient),
+        (coded(200, 6000), Transient),
+        (coded(200, 45009), MINUTE),
+        (coded(200, 45033), Paced(Duration::from_secs(3))),
+        // The chat.
+        (coded(200, 93000), ChatGone),
+        (coded(200, 93008), ChatGone),
+        (coded(200, 86001), ChatGone),
+        (coded(200, 86003), ChatGone),
+        (coded(200, 86008), ChatGone),
+        (coded(200, 40050), ChatGone),
+        (coded(200, 49008), ChatGone),
+        (coded(200, 90501), ChatGone),
+        (coded(200, 90509), ChatGone),
+        // Ours to mend.
+        (coded(200, 40001), Configuration),
+        (coded(200, 40013), Configuration),
+        (coded(200, 40056), Configuration),
+        (coded(200, 41002), Configuration),
+        (coded(200, 41004), Configuration),
+        (coded(200, 48001), Configuration),
+        (coded(200, 48002), Configuration),
+        (coded(200, 48004), Configuration),
+        (coded(200, 50003), Configuration),
+        (coded(200, 60020), Configuration),
+        (coded(200, 301042), Configuration),
+        (coded(200, 301002), Configuration),
+        (coded(200, 84074), Configuration),
+        (coded(200, 93004), Configuration),
+        (coded(200, 93019), Configuration),
+        // The content, or the recipient.
+        (coded(200, 40003), Rejected),
+        (coded(200, 40007), Rejected),
+        (coded(200, 40008), Rejected),
+        (coded(200, 40033), Rejected),
+        (coded(200, 40035), Rejected),
+        (coded(200, 40058), Rejected),
+        (coded(200, 40063), Rejected),
+        (coded(200, 40096), Rejected),
+        (coded(200, 40206), Rejected),
+        (coded(200, 44004), Rejected),
+        (coded(200, 45001), Rejected),
+        (coded(200, 45002), Rejected),
+        (coded(200, 45008), Rejected),
+        (coded(200, 60111), Rejected),
+        (coded(200, 81013), Rejected),
+        (coded(200, 82004), Rejected),
+        (coded(200, 84061), Rejected),
+        (coded(200, 93005), Rejected),
+        (coded(200, 93006), Rejected),
+        (coded(200, 846_608), Rejected),
+        // In no official list.
+        (coded(200, 93017), Rejected),
+        (coded(200, 123_456_789), Rejected),
+    ];
+    for channel in EVERY_CHANNEL {
+        for (reply, expected) in &rows {
+            assert_eq!(verdict(channel, reply), *expected, "{channel:?} {reply:?}");
+        }
+    }
+}
+
+#[test]
+fn token_errors_are_refreshed_only_where_there_is_a_token() {
+    for errcode in [40014, 41001, 42001, 42009] {
+        for channel in EVERY_CHANNEL {
+            let expected = match channel {
+                AppMessage | AppChat => Verdict::Token,
+                GroupRobot | ResponseUrl | JsonGateway => Verdict::Configuration,
+            };
+            assert_eq!(verdict(channel, &coded(200, errcode)), expected, "{channel:?} {errcode}");
+        }
+    }
+}
+
+#[test]
+fn answers_are_read_for_what_they_say() {
+    let read = |body: &str| match read_answer(200, body.as_bytes()) {
+        Reply::Http { status: 200, code } => code,
+        other => panic!("{other:?}"),
+    };
+    let ok = Some((0, "ok".to_owned()));
+    assert_eq!(read(r#"{"errcode":0,"errmsg":"ok"}"#), ok);
+    assert_eq!(read(r#" {"errmsg":"ok","errcode":"0","msgid":"x"} "#), ok);
+    assert_eq!(read(r#"{"errcode":"93000"}"#), Some((93000, String::new())));
+    assert_eq!(read(r#"{"errcode":-1,"errmsg":null}"#), Some((-1, String::new())));
+    assert_eq!(read(r#"{"errcode":1,"errmsg":["a"]}"#), Some((1, String::new())));
+    for silent in [
+        "",
+        "ok",
+        "<html>",
+        "[0]",
+        "{}",
+        "null",
+        r#"{"errcode":null}"#,
+        r#"{"errcode":false}"#,
+        r#"{"errcode":0.0}"#,
+        r#"{"errcode":""}"#,
+        r#"{"errcode":"ok"}"#,
+        r#"{"errcode":[0]}"#,
+        r#"{"code":0}"#,
+        r#"{"errcode":0"#,
+        r#"{"errcode":99999999999999999999}"#,
+    ] {
+        assert_eq!(read(silent), None, "{silent}");
+    }
+    assert_eq!(read_answer(502, b"\xff\xfe"), bare(502));
+}
+
+#[test]
+fn errmsg_is_kept_short_and_without_our_address() {
+    let shown = |errmsg: &str| {
+        let body = serde_json::json!({"errcode": 60020, "errmsg": errmsg}).to_string();
+        let Reply::Http { code: Some((60020, shown)), .. } = read_answer(200, body.as_bytes()) else {
+            panic!("{body}")
+        };
+        shown
+    };
+    assert_eq!(
+        shown("not allow to access from your ip, hint: [1700], from ip: 203.0.113.7, more info at https://x"),
+        "not allow to access from your ip, hint: [1700], more info at https://x"
+    );
+    assert_eq!(shown("invalid webhook url, hint: [1700], from ip: 2001:db8::1"), "invalid webhook url, hint: [1700]");
+    assert_eq!(shown("From IP:203.0.113.7 twice, from ip: 203.0.113.8"), " twice");
+    assert_eq!(shown("a\nb\u{0}c"), "a b c");
+    assert_eq!(shown(&"错".repeat(500)), "错".repeat(200));
+}
+
+#[test]
+fn words_are_distinct() {
+    let verdicts = [
+        Verdict::Delivered,
+        MINUTE,
+        Verdict::Transient,
+        Verdict::Token,
+        Verdict::ChatGone,
+        Verdict::Rejected,
+        Verdict::Configuration,
+        Verdict::Unknown,
+    ];
+    let mut words: Vec<_> =
+        verdicts.iter().map(|v| v.as_str()).chain(EVERY_CHANNEL.iter().map(|c| c.as_str())).collect();
+    let all = words.len();
+    words.sort_unstable();
+    words.dedup();
+    assert_eq!(words.len(), all);
+}

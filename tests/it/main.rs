@@ -1,0 +1,9 @@
+//! The integration tests: one binary, one module a subject.
+
+// A test fails by panicking, also where it is built from functions of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod gateway;
+mod redis_server;
+mod store;
+mod world;

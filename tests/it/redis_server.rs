@@ -1,0 +1,115 @@
+//! Real redis-server processes on free ports of 127.0.0.1, each with its own folder, gone with their handle.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use tempfile::TempDir;
+use wecom_gateway::model::Secret;
+
+/// Arguments by which an answered write survives a kill.
+pub const DURABLE: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
+/// Tries to find a port that nobody takes between our look and the server's start.
+const PORT_TRIES: usize = 20;
+
+/// A running (or killed) server.
+pub struct RedisServer {
+    child: Option<Child>,
+    port: u16,
+    folder: TempDir,
+    args: Vec<String>,
+}
+
+impl RedisServer {
+    /// Starts a server with these arguments and waits until it takes connections. A test without a server fails.
+    pub fn spawn(args: &[&str]) -> Self {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let folder = tempfile::tempdir().expect("a folder for redis-server");
+        let mut server = Self { child: None, port: 0, folder, args };
+        let mut log = String::new();
+        for _ in 0..PORT_TRIES {
+            server.port = free_port();
+            match server.start() {
+                Ok(()) => return server,
+                Err(said) => log = said,
+            }
+        }
+        panic!("redis-server does not start:\n{log}");
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its address.
+    pub fn url(&self) -> Secret {
+        Secret::new(format!("redis://127.0.0.1:{}", self.port))
+    }
+
+    /// Kills it without a warning (`SIGKILL`).
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("kill redis-server");
+            child.wait().expect("redis-server ends");
+        }
+    }
+
+    /// Kills it and starts it again on the same port and folder.
+    pub fn restart(&mut self) {
+        self.kill();
+        if let Err(log) = self.start() {
+            panic!("redis-server does not start again:\n{log}");
+        }
+    }
+
+    /// Runs one command.
+    pub async fn command<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+        let client = redis::Client::open(self.url().expose()).expect("a client");
+        let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        command.query_async(&mut connection).await.unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// Starts the process and reads its log until it says that it is ready; `Err` is the log of one that ended.
+    fn start(&mut self) -> Result<(), String> {
+        let mut child = Command::new("redis-server")
+            .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", "", "--logfile", ""])
+            .arg("--dir")
+            .arg(self.folder.path())
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("these tests need redis-server on the PATH: {error}"));
+        let log = BufReader::new(child.stdout.take().expect("its log"));
+        self.child = Some(child);
+        let (ready, is_ready) = mpsc::channel();
+        // Reads on after that, so that the server never waits for its log to be read.
+        std::thread::spawn(move || {
+            let mut said = String::new();
+            for line in log.lines().map_while(Result::ok) {
+                if line.contains("Ready to accept connections") {
+                    let _ = ready.send(Ok(()));
+                    said.clear();
+                }
+                said.push_str(&line);
+                said.push('\n');
+            }
+            let _ = ready.send(Err(said));
+        });
+        is_ready.recv().expect("its log tells something")
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}

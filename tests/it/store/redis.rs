@@ -1,0 +1,404 @@
+//! The contract on Redis, on one shard and on four, and what only a server can do to a store: go away, fall silent,
+//! forget, refuse.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use wecom_gateway::model::Secret;
+use wecom_gateway::store::redis::RedisStore;
+
+use super::*;
+use crate::redis_server::{DURABLE, RedisServer};
+
+/// A store on a server of its own.
+struct OnRedis {
+    store: SharedStore,
+    server: RedisServer,
+    shards: u16,
+}
+
+fn open(server: &RedisServer, shards: u16) -> SharedStore {
+    RedisStore::open(&server.url(), shards).expect("open")
+}
+
+fn fixture(shards: u16) -> OnRedis {
+    let server = RedisServer::spawn(&[]);
+    OnRedis { store: open(&server, shards), server, shards }
+}
+
+#[async_trait]
+impl Fixture for OnRedis {
+    fn store(&self) -> SharedStore {
+        self.store.clone()
+    }
+    async fn reopen(&self) -> SharedStore {
+        open(&self.server, self.shards)
+    }
+    fn shards(&self) -> u16 {
+        self.shards
+    }
+}
+
+mod one_shard {
+    async fn make() -> super::OnRedis {
+        super::fixture(1)
+    }
+    crate::store::contract_suite!(make);
+}
+
+mod four_shards {
+    async fn make() -> super::OnRedis {
+        super::fixture(4)
+    }
+    crate::store::contract_suite!(make);
+}
+
+/// Asks until the store answers again.
+async fn recovered(store: &SharedStore) {
+    patiently(async {
+        while store.ping().await.is_err() {
+            pass(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+/// Takes one message from enqueue to a delivered reply; nothing else may wait.
+async fn whole_way(store: &SharedStore, request_id: &str) {
+    queue(store, LEVEL, vec![reply(request_id, "chat", 0, "hi")]).await;
+    assert_eq!(text_of(&send(store, Fate::Delivered).await), "hi");
+}
+
+/// A call fails as something that may pass, well within the time that a callback has.
+async fn is_unavailable(store: &SharedStore) {
+    let answer = patiently(store.enqueue(vec![arrival("chat", "u", "lost", "lost")])).await;
+    let error = answer.expect_err("nobody is there");
+    assert!(error.is_transient(), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_store_opens_before_its_server_is_there() {
+    let mut server = RedisServer::spawn(&[]);
+    server.kill();
+    let store = open(&server, 1);
+    is_unavailable(&store).await;
+    server.restart();
+    recovered(&store).await;
+    whole_way(&store, "r1").await;
+}
+
+#[tokio::test]
+async fn what_was_answered_survives_a_kill_of_the_server() {
+    let mut server = RedisServer::spawn(DURABLE);
+    let store = open(&server, 1);
+    enqueue(&store, arrival("chat", "u", "m1", "r1")).await;
+    let claimed = take(&store).await;
+    enqueue(&store, arrival("chat", "v", "m2", "r2")).await;
+    server.kill();
+    is_unavailable(&store).await;
+    is_unavailable(&store).await;
+    server.restart();
+    recovered(&store).await;
+    // The lease still holds, and the other message waits.
+    assert_eq!(finish(&store, commit(&claimed, vec![reply("r1", "chat", 0, "hi")])).await, Committed::Done);
+    assert_eq!(enqueue_one(&store, arrival("chat", "u", "m1", "r3")).await, Enqueued::Duplicate);
+    assert_eq!(take(&store).await.message.request_id, "r2");
+    assert_eq!(text_of(&send(&store, Fate::Delivered).await), "hi");
+}
+
+/// The socket is open and nobody answers, as with a hung master.
+#[tokio::test]
+async fn a_silent_server_is_given_up_and_found_again() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    whole_way(&store, "r1").await;
+    let _: () = server.command(&["CLIENT", "PAUSE", "600000", "WRITE"]).await;
+    is_unavailable(&store).await;
+    is_unavailable(&store).await;
+    let _: () = server.command(&["CLIENT", "UNPAUSE"]).await;
+    recovered(&store).await;
+    whole_way(&store, "r2").await;
+}
+
+/// As after a failover that left us on the old master.
+#[tokio::test]
+async fn a_server_that_only_reads_is_unavailable_until_it_writes() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    whole_way(&store, "r1").await;
+    let _: () = server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    is_unavailable(&store).await;
+    is_unavailable(&store).await;
+    let _: () = server.command(&["REPLICAOF", "NO", "ONE"]).await;
+    recovered(&store).await;
+    whole_way(&store, "r2").await;
+}
+
+#[tokio::test]
+async fn a_full_server_takes_nothing_more_and_can_be_drained() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    queue_texts(&store, "chat", &["a", "b"]).await;
+    enqueue(&store, arrival("chat", "u", "m1", "r1")).await;
+    let _: () = server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    is_unavailable(&store).await;
+    let claimed = take(&store).await;
+    assert_eq!(finish(&store, commit(&claimed, vec![])).await, Committed::Done);
+    let first = take_reply(&store).await;
+    assert_eq!(begin(&store, begin_of(&first)).await, Begun::Go);
+    let settled = settle(&store, settle_and_go_on(&first, Fate::Delivered)).await;
+    assert!(matches!(settled, Settled::Next(_, Some(Begun::Go))), "{settled:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_everything_is_worked_on() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    let forget = async || {
+        let _: () = server.command(&["FLUSHALL"]).await;
+        let _: () = server.command(&["SCRIPT", "FLUSH"]).await;
+    };
+    enqueue(&store, arrival("chat", "u", "m1", "r1")).await;
+    let claimed = take(&store).await;
+    forget().await;
+    assert_eq!(finish(&store, commit(&claimed, vec![])).await, Committed::Lost);
+    whole_way(&store, "r2").await;
+    queue_texts(&store, "chat", &["a", "b"]).await;
+    let head = take_reply(&store).await;
+    forget().await;
+    assert_eq!(begin(&store, begin_of(&head)).await, Begun::Lost);
+    assert!(matches!(settle(&store, settle_and_go_on(&head, Fate::Delivered)).await, Settled::Lost));
+    store.release(Side::Out, vec![head.lease]).await.expect("release");
+    whole_way(&store, "r3").await;
+}
+
+/// Every single key is taken away at every point of a message's way; what comes next works all the same.
+#[tokio::test]
+async fn any_one_key_may_vanish() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    let keys = async || {
+        let mut keys: Vec<String> = server.command(&["KEYS", "wg:*"]).await;
+        keys.sort_unstable();
+        keys
+    };
+    for point in 0..4 {
+        let mut victim = 0;
+        loop {
+            let _: () = server.command(&["FLUSHALL"]).await;
+            halfway(&store, point).await;
+            let present = keys().await;
+            let Some(key) = present.get(victim) else { break };
+            let _: () = server.command(&["DEL", key]).await;
+            // What is left of the first message may be found or not; a second one in another chat must get through.
+            enqueue(&store, arrival("other", "v", "m2", "r2")).await;
+            let claimed = store.claim_messages(10, LONG).await.expect("claim").items;
+            let fresh = claimed.iter().find(|c| c.message.request_id == "r2");
+            let fresh = fresh.unwrap_or_else(|| panic!("{key} at {point}"));
+            assert_eq!(finish(&store, commit(fresh, vec![reply("r2", "other", 0, "hi")])).await, Committed::Done);
+            let replies = store.claim_replies(10, LONG).await.expect("claim").items;
+            let reply = replies.iter().find(|r| r.delivery.chat_id == "other");
+            let reply = reply.unwrap_or_else(|| panic!("{key} at {point}"));
+            assert_eq!(begin(&store, begin_of(reply)).await, Begun::Go, "{key} at {point}");
+            assert!(matches!(settle(&store, settle_of(reply, Fate::Delivered)).await, Settled::Released));
+            victim += 1;
+        }
+        assert!(victim >= 3, "nothing to take away at {point}");
+    }
+}
+
+/// Brings a message so far: enqueued, claimed, committed, begun.
+async fn halfway(store: &SharedStore, point: usize) {
+    enqueue(store, arrival("chat", "u", "m1", "r1")).await;
+    if point >= 1 {
+        let claimed = take(store).await;
+        if point >= 2 {
+            finish(store, commit(&claimed, vec![reply("r1", "chat", 0, "a"), reply("r1", "chat", 1, "b")])).await;
+        }
+    }
+    if point >= 3 {
+        let head = take_reply(store).await;
+        assert_eq!(begin(store, begin_of(&head)).await, Begun::Go);
+    }
+}
+
+#[tokio::test]
+async fn a_broken_key_stops_its_own_lane_only() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    enqueue(&store, arrival("broken", "u", "m1", "r1")).await;
+    enqueue(&store, arrival("chat", "u", "m2", "r2")).await;
+    let _: () = server.command(&["SET", "wg:{00}:in:shop:broken:u", "nonsense"]).await;
+    let error = store.enqueue(vec![arrival("broken", "u", "m3", "r3")]).await.expect_err("it can't be stored");
+    assert!(!error.is_transient(), "{error:?}");
+    let claimed = store.claim_messages(10, LONG).await.expect("claim");
+    assert_eq!(claimed.items.len(), 1);
+    assert_eq!(claimed.items[0].message.request_id, "r2");
+}
+
+#[tokio::test]
+async fn another_shard_count_is_refused() {
+    let server = RedisServer::spawn(&[]);
+    whole_way(&open(&server, 4), "r1").await;
+    let error = open(&server, 8).ping().await.expect_err("it holds 4");
+    assert!(matches!(&error, StoreError::Refused(why) if why.contains('8') && why.contains('4')), "{error}");
+    open(&server, 4).ping().await.expect("4 is right");
+}
+
+#[tokio::test]
+async fn a_url_that_cannot_be_read_is_refused_without_its_password() {
+    for url in ["redis://:hunter2@127.0.0.1:notaport", "http://:hunter2@127.0.0.1", "hunter2", ""] {
+        let Err(error) = RedisStore::open(&Secret::new(url), 1) else { panic!("{url} can't be opened") };
+        assert!(matches!(error, StoreError::Refused(_)));
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+    }
+}
+
+/// Neither does an error of a server that asks for one.
+#[tokio::test]
+async fn a_wrong_password_is_told_without_it() {
+    let server = RedisServer::spawn(&["--requirepass", "right"]);
+    let url = Secret::new(format!("redis://:hunter2@127.0.0.1:{}", server.port()));
+    let error = RedisStore::open(&url, 1).expect("a URL").ping().await.expect_err("a wrong password");
+    assert!(error.is_transient() && !format!("{error} {error:?}").contains("hunter2"), "{error}");
+}
+
+#[tokio::test]
+async fn a_paused_chat_waits() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    queue_texts(&store, "chat", &["a"]).await;
+    let _: () = server.command(&["HSET", "wg:{00}:chat:shop:chat", "paused", "1"]).await;
+    let head = take_reply(&store).await;
+    assert_eq!(begin(&store, begin_of(&head)).await, Begun::Paused);
+    assert!(matches!(settle(&store, settle_of(&head, Fate::Delivered)).await, Settled::Lost));
+    let claimed = store.claim_replies(1, LONG).await.expect("claim");
+    assert!(claimed.items.is_empty() && claimed.next_wake <= Some(Duration::from_secs(60)));
+    let status = store.chats(vec![lane("chat")]).await.expect("chats").remove(0);
+    assert!(status.paused && status.parked.is_some_and(|(why, _)| why == "paused"));
+}
+
+#[tokio::test]
+async fn an_operators_weight_wins() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    let _: () = server.command(&["HSET", "wg:{00}:chat:shop:vip", "weight", "50"]).await;
+    let turn = |weight| Turn { weight, head_start: Duration::from_secs(3600) };
+    for (chat, weight) in [("a", 10), ("vip", 1), ("b", 20)] {
+        queue(&store, turn(weight), vec![reply(&format!("r-{chat}"), chat, 0, "hi")]).await;
+    }
+    for chat in ["vip", "b", "a"] {
+        assert_eq!(send(&store, Fate::Delivered).await.delivery.chat_id, chat);
+    }
+    let status = store.chats(vec![lane("vip")]).await.expect("chats").remove(0);
+    assert_eq!(status.weight, Some(50));
+}
+
+#[tokio::test]
+async fn a_pace_list_holds_no_more_than_the_limit() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    queue_texts(&store, "chat", &["1", "2", "3", "4", "5"]).await;
+    let pace = Pace { limit: 2, window: Duration::from_millis(1) };
+    for _ in 0..5 {
+        let head = take_reply(&store).await;
+        pass(Duration::from_millis(2)).await;
+        assert_eq!(begin(&store, Begin { pace, ..begin_of(&head) }).await, Begun::Go);
+        settle(&store, settle_of(&head, Fate::Delivered)).await;
+    }
+    let places: u64 = server.command(&["LLEN", "wg:{00}:pace:shop:chat"]).await;
+    assert_eq!(places, 2);
+}
+
+/// Two gateways work one server; no lane is ever in two hands, nothing is lost, done twice or out of order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_gateways_share_lanes_without_meeting() {
+    const LANES: usize = 12;
+    const EACH: usize = 20;
+    let server = RedisServer::spawn(&[]);
+    let stores = [open(&server, 4), open(&server, 4)];
+    for n in 0..EACH {
+        let batch = (0..LANES).map(|l| arrival(&format!("c{l}"), "u", &format!("m{n}"), &format!("{l}-{n}"))).collect();
+        stores[n % 2].enqueue(batch).await.expect("enqueue");
+    }
+    let held = Arc::new(Mutex::new(HashSet::new()));
+    let done = Arc::new(Mutex::new(vec![Vec::new(); LANES]));
+    let work = async |store: SharedStore, held: Arc<Mutex<HashSet<Lane>>>, done: Arc<Mutex<Vec<Vec<usize>>>>| loop {
+        let claimed = store.claim_messages(3, LONG).await.expect("claim");
+        if claimed.items.is_empty() {
+            if done.lock().expect("done").iter().map(Vec::len).sum::<usize>() == LANES * EACH {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        for item in claimed.items {
+            let lane = item.lease.lane.clone();
+            assert!(held.lock().expect("held").insert(lane.clone()), "{lane:?} is in two hands");
+            let (l, n) = item.message.request_id.split_once('-').expect("lane and number");
+            done.lock().expect("done")[l.parse::<usize>().expect("lane")].push(n.parse().expect("number"));
+            held.lock().expect("held").remove(&lane);
+            assert_eq!(finish(&store, commit(&item, vec![])).await, Committed::Done);
+        }
+    };
+    let [a, b] = stores.map(|store| work(store, held.clone(), done.clone()));
+    patiently(async { tokio::join!(a, b) }).await;
+    let expected: Vec<usize> = (0..EACH).collect();
+    assert!(done.lock().expect("done").iter().all(|numbers| *numbers == expected));
+}
+
+#[tokio::test]
+async fn new_work_wakes_the_other_gateway() {
+    let server = RedisServer::spawn(&[]);
+    let (here, there) = (open(&server, 1), open(&server, 1));
+    let long = Duration::from_secs(3600);
+    let woken = async |side| patiently(there.wakeups().wait(side, long)).await;
+    // A new connection looks at everything once.
+    woken(Side::In).await;
+    woken(Side::Out).await;
+    enqueue(&here, arrival("chat", "u", "m1", "r1")).await;
+    woken(Side::In).await;
+    let claimed = take(&here).await;
+    finish(&here, commit(&claimed, vec![reply("r1", "chat", 0, "hi")])).await;
+    woken(Side::Out).await;
+}
+
+#[tokio::test]
+async fn an_idle_store_asks_nothing() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 16);
+    whole_way(&store, "r1").await;
+    let _: () = server.command(&["CONFIG", "RESETSTAT"]).await;
+    pass(Duration::from_millis(1500)).await;
+    let stats: String = server.command(&["INFO", "commandstats"]).await;
+    let by_us = stats.lines().filter(|line| line.starts_with("cmdstat_"));
+    let asked: Vec<_> = by_us.filter(|l| !["config", "client", "info"].iter().any(|own| l.contains(own))).collect();
+    assert!(asked.is_empty(), "{asked:?}");
+}
+
+/// Calls that come at the same time are answered each by its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_calls_get_their_own_answers() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    enqueue(&store, arrival("chat", "u", "known", "r0")).await;
+    take(&store).await;
+    let calls = (0..300).map(|n| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let (msg_id, limit) = match n % 3 {
+                0 => ("known".to_owned(), 100),
+                1 => (format!("m{n}"), 0),
+                _ => (format!("m{n}"), 1000),
+            };
+            let request_id = format!("r{n}x");
+            let one = Arrival { depth_limit: limit, ..arrival("chat", "u", &msg_id, &request_id) };
+            (n, enqueue_one(&store, one).await)
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        let (n, answer) = call.await.expect("a task");
+        let expected = [Enqueued::Duplicate, Enqueued::LaneFull, Enqueued::Stored][n % 3];
+        assert_eq!(answer, expected, "{n}");
+    }
+    assert_eq!(entries(&store).await.iter().filter(|e| e.line.stage == Stage::Accepted).count(), 101);
+}

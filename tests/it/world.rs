@@ -1,0 +1,200 @@
+//! A whole gateway in this process between a caller and a fake WeCom, on either store.
+//!
+//! Nothing here looks inside the gateway. Where a test must know that something did *not* happen, it sends one more
+//! message behind it ([`World::fence`]): lanes are first in, first out, so what has not come by then never will.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use wecom_gateway::app::App;
+use wecom_gateway::config::settings::AppKind;
+use wecom_gateway::model::Secret;
+use wecom_gateway::sim::scenario::{robot_app, robot_key};
+use wecom_gateway::sim::{Caller, FakeWeCom, Options, Scenario, Tag, robot_text};
+use wecom_gateway::wecom::crypto::{CallbackCrypto, ReceiveId};
+
+use crate::redis_server::{DURABLE, RedisServer};
+
+/// The app that most tests need.
+pub const APP: &str = "support";
+/// Serials of fences begin above those that tests give.
+const FENCES: u64 = 1_000_000;
+/// No test may take longer.
+pub const TEST: Duration = Duration::from_secs(60);
+
+/// Where lanes are kept.
+#[derive(Clone, Copy, Debug)]
+pub enum On {
+    Embedded,
+    Redis,
+}
+
+pub struct World {
+    pub fake: FakeWeCom,
+    pub app: App,
+    pub caller: Caller,
+    http: reqwest::Client,
+    scenario: Scenario,
+    redis: Option<RedisServer>,
+    serial: AtomicU64,
+}
+
+/// `c1` of [`APP`] is the robot `support-c1`.
+pub fn key(chat: &str) -> String {
+    robot_key(APP, chat)
+}
+
+impl World {
+    /// A gateway with one group robot app, with a robot in each of `chats`.
+    pub async fn new(on: On, chats: &[&str]) -> Self {
+        Self::with(on, chats, Options::default(), |_, scenario| scenario).await
+    }
+
+    /// As [`World::new`], with a fake and a configuration of its own.
+    pub async fn with(
+        on: On,
+        chats: &[&str],
+        options: Options,
+        shape: impl FnOnce(&FakeWeCom, Scenario) -> Scenario,
+    ) -> Self {
+        let fake = FakeWeCom::start(Options { action_secret: Some("s3cret".into()), ..options }).await.unwrap();
+        let redis = matches!(on, On::Redis).then(|| RedisServer::spawn(DURABLE));
+        let chats: Vec<String> = chats.iter().map(|chat| chat.to_string()).collect();
+        let mut scenario = Scenario::new(&fake).unwrap().app(APP, robot_app(&fake, APP, &chats));
+        if let Some(redis) = &redis {
+            scenario = scenario.on_redis(redis.url().expose());
+        }
+        let scenario = shape(&fake, scenario);
+        let (app, caller) = start(&scenario).await;
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { fake, app, caller, http, scenario, redis, serial: AtomicU64::new(FENCES) }
+    }
+
+    /// Posts a text once; the gateway must take it.
+    pub async fn say(&self, chat: &str, sender: &str, msg_id: &str, text: &str) {
+        let status = self.caller.post(&robot_text(chat, sender, msg_id, text)).await;
+        assert_eq!(status, Some(200), "{msg_id} from {sender} in {chat}");
+    }
+
+    /// A caller of another app.
+    pub fn caller_of(&self, app: &str) -> Caller {
+        caller(&self.app, &self.scenario, app)
+    }
+
+    /// Sends a message and waits for its reply: what that member was to get before it has come by then.
+    pub async fn fence(&self, chat: &str, sender: &str) {
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        let tag = Tag::new(chat, sender, serial);
+        self.say(chat, sender, &format!("fence-{serial}"), &format!("/echo {tag}")).await;
+        let text = tag.to_string();
+        self.fake.until(|fake| fake.texts(&key(chat)).contains(&text)).await;
+    }
+
+    /// Texts that arrived in a chat, without those of fences.
+    pub fn texts(&self, chat: &str) -> Vec<String> {
+        let fence = |text: &String| Tag::of(text).is_some_and(|tag| tag.serial >= FENCES);
+        self.fake.texts(&key(chat)).into_iter().filter(|text| !fence(text)).collect()
+    }
+
+    /// `GET /api/v1/…`, as often as it takes until the answer holds.
+    pub async fn api(&self, path: &str, mut holds: impl FnMut(&Value) -> bool) -> Value {
+        let url = format!("http://{}/api/v1/{path}", self.app.admin_addr());
+        let mut again = tokio::time::interval(Duration::from_millis(20));
+        loop {
+            again.tick().await;
+            let answer = self.http.get(&url).send().await.unwrap();
+            let answer: Value = answer.json().await.unwrap_or_default();
+            if holds(&answer) {
+                return answer;
+            }
+        }
+    }
+
+    /// Waits until the trail of a message ends; its outcome and reason.
+    pub async fn outcome(&self, msg_id: &str) -> (String, Option<String>) {
+        let trail = self
+            .api(&format!("messages/{msg_id}"), |answer| {
+                answer["items"][0]["outcome"].as_str().is_some_and(|outcome| outcome != "queued")
+            })
+            .await;
+        let item = &trail["items"][0];
+        (item["outcome"].as_str().unwrap().to_owned(), item["reason"].as_str().map(str::to_owned))
+    }
+
+    /// Waits until the trail of a message ends as `outcome`.
+    pub async fn ends(&self, msg_id: &str, outcome: &str) {
+        self.api(&format!("messages/{msg_id}"), |answer| answer["items"][0]["outcome"] == outcome).await;
+    }
+
+    /// Stops the gateway; `during` runs once it takes no more callbacks. The fake stays.
+    pub async fn stop_while(self, during: impl FnOnce(&FakeWeCom)) -> FakeWeCom {
+        stop_while(self.app, &self.fake, during).await;
+        self.fake
+    }
+
+    /// As [`World::stop_while`], then starts another gateway on the same files and store.
+    pub async fn restart_while(self, during: impl FnOnce(&FakeWeCom)) -> Self {
+        stop_while(self.app, &self.fake, during).await;
+        let (app, caller) = start(&self.scenario).await;
+        Self { app, caller, ..self }
+    }
+
+    /// Stops everything; whatever the fake saw must have been right.
+    pub async fn end(self) {
+        self.app.stop().await;
+        assert_eq!(self.fake.ledger().violations(), []);
+        self.fake.stop().await;
+        drop(self.redis);
+    }
+}
+
+async fn stop_while(app: App, fake: &FakeWeCom, during: impl FnOnce(&FakeWeCom)) {
+    let callbacks = app.callback_addr();
+    let stopped = tokio::spawn(app.stop());
+    while tokio::net::TcpStream::connect(callbacks).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    during(fake);
+    stopped.await.unwrap();
+}
+
+async fn start(scenario: &Scenario) -> (App, Caller) {
+    let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
+    let app = App::start(settings).await.unwrap();
+    let caller = caller(&app, scenario, APP);
+    (app, caller)
+}
+
+fn caller(app: &App, scenario: &Scenario, id: &str) -> Caller {
+    let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
+    let crypto = match &settings.apps[id].kind {
+        AppKind::App(crypto) | AppKind::GroupRobot(crypto) | AppKind::Aibot(crypto) => crypto.clone(),
+        // Nothing is encrypted there; a caller has a key all the same.
+        AppKind::Json(_) => {
+            CallbackCrypto::new(Secret::new("t"), &Secret::new("a".repeat(43)), ReceiveId::Any).unwrap()
+        }
+    };
+    Caller::new(format!("http://{}/callback/{id}", app.callback_addr()), crypto).unwrap()
+}
+
+/// Stamps each test on both stores, bounded in time.
+#[macro_export]
+macro_rules! on_both_stores {
+    ($($name:ident),* $(,)?) => {
+        mod embedded {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let test = super::$name($crate::world::On::Embedded);
+                tokio::time::timeout($crate::world::TEST, test).await.expect("within its time");
+            })*
+        }
+        mod redis {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let test = super::$name($crate::world::On::Redis);
+                tokio::time::timeout($crate::world::TEST, test).await.expect("within its time");
+            })*
+        }
+    };
+}
