@@ -7,9 +7,7 @@ use rusqlite::params;
 use super::chat::{Chat, Head, HeadReply, State};
 use super::step::{Step, new_lease_id};
 use crate::model::{Delivery, Lane, RouteDigest};
-use crate::store::{
-    Begin, Begun, Fate, GoOn, Lease, Pace, ParkReason, Result, Settle, Settled, StoreError, Turn,
-};
+use crate::store::{Begin, Begun, Fate, GoOn, Lease, Pace, ParkReason, Result, Settle, Settled, StoreError, Turn};
 
 /// A paused chat is looked at again after this.
 const PAUSED_FOR: Duration = Duration::from_secs(60);

@@ -124,7 +124,7 @@ impl World {
     async fn finish_message(&mut self) {
         let Some(worker) = pick(&mut self.rng, &mut self.workers) else { return };
         if self.rng.random_bool(0.15) {
-            return self.store.release(Side::In, vec![worker.item.lease]).await.expect("release");
+            return self.store.release(Side::In, vec![worker.item.lease], Duration::ZERO).await.expect("release");
         }
         let (message, key) = (&worker.item.message, worker.item.message.key());
         let replies: Vec<_> = (0..self.rng.random_range(0..4))

@@ -79,7 +79,7 @@ async fn a_server_that_forgot_everything_is_worked_on() {
     forget().await;
     assert_eq!(begin(&store, begin_of(&head)).await, Begun::Lost);
     assert!(matches!(settle(&store, settle_and_go_on(&head, Fate::Delivered)).await, Settled::Lost));
-    store.release(Side::Out, vec![head.lease]).await.expect("release");
+    store.release(Side::Out, vec![head.lease], Duration::ZERO).await.expect("release");
     whole_way(&store, "r3").await;
 }
 
