@@ -96,14 +96,8 @@ impl App {
         let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
         let routes = Arc::new(Routes::new(&settings));
         let actions = Actions::new(action::http_client()?);
-        let workers = Workers::new(
-            store.clone(),
-            settings.clone(),
-            routes.clone(),
-            actions,
-            metrics.clone(),
-            health.clone(),
-        )?;
+        let workers =
+            Workers::new(store.clone(), settings.clone(), routes.clone(), actions, metrics.clone(), health.clone())?;
         let sender = Sender::new(
             store.clone(),
             settings.clone(),
@@ -112,13 +106,8 @@ impl App {
             metrics.clone(),
             health.clone(),
         );
-        let flusher = Flusher::new(
-            store.clone(),
-            records.clone(),
-            settings.database.retain,
-            metrics.clone(),
-            health.clone(),
-        );
+        let flusher =
+            Flusher::new(store.clone(), records.clone(), settings.database.retain, metrics.clone(), health.clone());
         let ingress = Ingress::new(settings.clone(), store.clone(), metrics.clone());
         let state = AdminState { store, records, settings: settings.clone(), routes, metrics, health: health.clone() };
 

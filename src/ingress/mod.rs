@@ -78,7 +78,8 @@ impl Ingress {
 
 async fn nowhere() -> Response {
     let request_id = new_request_id();
-    ApiError::new(StatusCode::NOT_FOUND, "not_found", "nothing here; callbacks go to /callback/<app>").respond(&request_id)
+    ApiError::new(StatusCode::NOT_FOUND, "not_found", "nothing here; callbacks go to /callback/<app>")
+        .respond(&request_id)
 }
 
 fn new_request_id() -> String {
@@ -113,7 +114,14 @@ async fn callback(
 type Answer = Result<(Response, &'static str), Refusal>;
 
 impl Inner {
-    async fn answer(&self, app_id: &str, query: &str, request: Request<Body>, request_id: &str, began: Instant) -> Answer {
+    async fn answer(
+        &self,
+        app_id: &str,
+        query: &str,
+        request: Request<Body>,
+        request_id: &str,
+        began: Instant,
+    ) -> Answer {
         let deadline = began + self.settings.server.deadline;
         let (parts, body) = request.into_parts();
         let body = body::read(body, self.settings.server.max_body, deadline).await?;

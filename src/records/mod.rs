@@ -35,7 +35,7 @@ static MIGRATIONS: Migrator = sqlx::migrate!("src/records/migrations");
 const WAIT: Duration = Duration::from_secs(5);
 /// Connections for queries.
 const READERS: u32 = 4;
-/// Page cache of the writer, as SQLite wants it (negative: KiB). Rows are found by digest, so pages are hit at random.
+/// Page cache of the writer, as SQLite wants it (negative: KiB). Two indices are by digest and msg_id: hit at random.
 const WRITER_CACHE: &str = "-32768";
 
 /// Why the records failed.

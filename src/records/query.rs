@@ -79,27 +79,27 @@ impl Records {
         from: Option<&Cursor>,
         limit: u32,
     ) -> Result<Page<MessageItem>, RecordsError> {
-        let (at, digest): (i64, Vec<u8>) = from.map_or(Ok((i64::MAX, Vec::new())), Cursor::place)?;
+        let before: i64 = from.map_or(Ok(i64::MAX), Cursor::place)?;
         let rows = sqlx::query(
-            "SELECT digest, app, chat, sender, msg_id, request_id, outcome, reason, received_at FROM messages \
-            WHERE digest IN (SELECT digest FROM messages WHERE msg_id = ? \
+            "SELECT id, app, chat, sender, msg_id, request_id, outcome, reason FROM messages \
+            WHERE id IN (SELECT id FROM messages WHERE msg_id = ? \
                 UNION SELECT message FROM stages WHERE request_id = ? UNION SELECT message FROM deliveries WHERE id = ?) \
-            AND received_at <= ? AND (received_at < ? OR digest < ?) ORDER BY received_at DESC, digest DESC LIMIT ?",
+            AND id < ? ORDER BY id DESC LIMIT ?",
         );
-        let rows = rows.bind(id).bind(id).bind(id).bind(at).bind(at).bind(digest).bind(i64::from(limit) + 1);
+        let rows = rows.bind(id).bind(id).bind(id).bind(before).bind(i64::from(limit) + 1);
         let rows = rows.fetch_all(&self.readers).await?;
         let found = rows.iter().map(found).collect::<Result<Vec<_>, _>>()?;
-        let page = Page::cut(found, limit as usize, |message| (message.received_at, message.digest.clone()));
+        let page = Page::cut(found, limit as usize, |(number, _)| *number);
         let mut items = Vec::with_capacity(page.items.len());
-        for Found { digest, mut item, .. } in page.items {
-            item.stages = self.stages(&digest).await?;
+        for (number, mut item) in page.items {
+            item.stages = self.stages(number).await?;
             items.push(item);
         }
         Ok(Page { items, next: page.next })
     }
 
     /// A message's stages, oldest first.
-    async fn stages(&self, message: &[u8]) -> Result<Vec<Map<String, Value>>, RecordsError> {
+    async fn stages(&self, message: i64) -> Result<Vec<Map<String, Value>>, RecordsError> {
         let mut known = BTreeMap::new();
         for stage in DECISIVE.into_iter().chain(PASSING) {
             let rows = sqlx::query(
@@ -142,13 +142,8 @@ impl Records {
     }
 }
 
-struct Found {
-    digest: Vec<u8>,
-    received_at: i64,
-    item: MessageItem,
-}
-
-fn found(row: &SqliteRow) -> Result<Found, sqlx::Error> {
+/// A message's number, and the message without its stages.
+fn found(row: &SqliteRow) -> Result<(i64, MessageItem), sqlx::Error> {
     let item = MessageItem {
         app: row.try_get("app")?,
         chat: row.try_get("chat")?,
@@ -159,7 +154,7 @@ fn found(row: &SqliteRow) -> Result<Found, sqlx::Error> {
         reason: row.try_get("reason")?,
         stages: Vec::new(),
     };
-    Ok(Found { digest: row.try_get("digest")?, received_at: row.try_get("received_at")?, item })
+    Ok((row.try_get("id")?, item))
 }
 
 fn shown(stage: Stage, at: i64, row: &SqliteRow) -> Result<Map<String, Value>, sqlx::Error> {

@@ -86,8 +86,8 @@ async fn lines_written_again_in_any_cut_give_the_same_rows() {
         by_parts.write(part.to_vec()).await.expect("writes");
     }
     assert_eq!(dump(&by_parts).await, expected);
-    // What a second, slower process would write after all is done.
-    for part in lines.chunks(7) {
+    // What a second, slower process would write after all is done: each message's beginning comes last.
+    for part in lines.chunks(4).rev() {
         by_parts.write(part.to_vec()).await.expect("writes");
     }
     assert_eq!(dump(&by_parts).await, expected);

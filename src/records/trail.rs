@@ -309,6 +309,8 @@ mod tests {
             at: 8,
         };
         assert_eq!(rows, [expected]);
+        // The store's clock went back in between.
+        assert_eq!(fold(vec![settled(8, "r1.0", "dead"), handled(9, &["r1.0"])]).1, rows);
         let nonsense = step(9, Stage::Settled, "r1", json!({"delivery": 3, "state": "silent"}));
         assert_eq!(fold(vec![nonsense]).1, []);
     }

@@ -1,10 +1,10 @@
 //! Writing the records: one transaction a flush, statements of many rows, each the same when it is repeated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection};
+use sqlx::{Encode, QueryBuilder, Row, Sqlite, SqliteConnection, Type};
 
 use super::trail::{DECISIVE, DeliveryRow, Digest, MessageRow, Recorded, Step, fold};
 use super::{Records, RecordsError};
@@ -27,8 +27,13 @@ const ROWS: usize = 500;
 /// What is known of one message while a flush is written.
 struct Trail {
     key: MessageKey,
+    /// Its number, where the records know it already.
+    id: Option<i64>,
     steps: Vec<Step>,
 }
+
+type Trails = BTreeMap<Digest, Trail>;
+type Numbers = HashMap<Digest, i64>;
 
 impl Records {
     /// Writes journal lines, durably once this returns. The same lines again change nothing.
@@ -40,28 +45,37 @@ impl Records {
             return Ok(());
         }
         let mut tx = self.writer.begin_with(BEGIN).await?;
-        for rows in lines.chunks(ROWS) {
-            insert_stages(&mut tx, rows).await?;
+        let mut trails = Trails::new();
+        for Recorded { message, key, step, .. } in &lines {
+            let trail = trails.entry(*message);
+            let trail = trail.or_insert_with(|| Trail { key: key.clone(), id: None, steps: Vec::new() });
+            trail.steps.push(step.clone());
         }
-        let mut trails: BTreeMap<Digest, Trail> = BTreeMap::new();
-        for Recorded { message, key, step, .. } in lines {
-            trails.entry(message).or_insert_with(|| Trail { key, steps: Vec::new() }).steps.push(step);
+        let mut numbers = numbers(&mut tx, trails.keys()).await?;
+        for (digest, trail) in &mut trails {
+            trail.id = numbers.get(digest).copied();
         }
         add_known_steps(&mut tx, &mut trails).await?;
 
         let mut messages = Vec::with_capacity(trails.len());
         let mut deliveries = Vec::with_capacity(trails.len());
-        for (message, Trail { key, steps }) in trails {
+        for (digest, Trail { key, steps, .. }) in trails {
             let (row, replies) = fold(steps);
             let parts = key.parts();
-            deliveries.extend(replies.into_iter().map(|reply| (message, parts.clone(), reply)));
-            messages.push((message, parts, row));
+            deliveries.extend(replies.into_iter().map(|reply| (digest, parts.clone(), reply)));
+            messages.push((digest, parts, row));
         }
         for rows in messages.chunks(ROWS) {
             upsert_messages(&mut tx, rows).await?;
         }
+        let new = messages.iter().map(|(digest, ..)| digest).filter(|digest| !numbers.contains_key(*digest));
+        let new = self::numbers(&mut tx, new).await?;
+        numbers.extend(new);
+        for rows in lines.chunks(ROWS) {
+            insert_stages(&mut tx, rows, &numbers).await?;
+        }
         for rows in deliveries.chunks(ROWS) {
-            upsert_deliveries(&mut tx, rows).await?;
+            upsert_deliveries(&mut tx, rows, &numbers).await?;
         }
         Ok(tx.commit().await?)
     }
@@ -73,17 +87,17 @@ impl Records {
     /// [`RecordsError::Sql`].
     pub async fn prune(&self, before: i64, limit: u32) -> Result<usize, RecordsError> {
         let mut tx = self.writer.begin_with(BEGIN).await?;
-        let old: Vec<Vec<u8>> =
-            sqlx::query_scalar("SELECT digest FROM messages WHERE received_at < ? ORDER BY received_at LIMIT ?")
+        let old: Vec<i64> =
+            sqlx::query_scalar("SELECT id FROM messages WHERE received_at < ? ORDER BY received_at LIMIT ?")
                 .bind(before)
                 .bind(limit)
                 .fetch_all(&mut *tx)
                 .await?;
-        for digests in old.chunks(ROWS) {
-            for of in ["stages WHERE message", "deliveries WHERE message", "messages WHERE digest"] {
+        for ids in old.chunks(ROWS) {
+            for of in ["stages WHERE message", "deliveries WHERE message", "messages WHERE id"] {
                 let mut delete = QueryBuilder::<Sqlite>::new("DELETE FROM ");
                 delete.push(of);
-                push_in(&mut delete, digests.iter().map(Vec::as_slice));
+                push_in(&mut delete, ids.iter().copied());
                 delete.build().execute(&mut *tx).await?;
             }
         }
@@ -93,42 +107,49 @@ impl Records {
 }
 
 /// ` IN (?, ?, …)`
-fn push_in<'d>(sql: &mut QueryBuilder<Sqlite>, digests: impl Iterator<Item = &'d [u8]>) {
+fn push_in<'v, T>(sql: &mut QueryBuilder<Sqlite>, values: impl Iterator<Item = T>)
+where
+    T: 'v + Encode<'v, Sqlite> + Type<Sqlite>,
+{
     sql.push(" IN (");
     let mut list = sql.separated(", ");
-    for digest in digests {
-        list.push_bind(digest);
+    for value in values {
+        list.push_bind(value);
     }
     sql.push(")");
 }
 
-async fn insert_stages(db: &mut SqliteConnection, lines: &[Recorded]) -> Result<(), sqlx::Error> {
-    let mut sql = QueryBuilder::<Sqlite>::new("INSERT INTO stages (message, line, at, request_id, stage, detail) ");
-    sql.push_values(lines, |mut row, Recorded { message, line, step, .. }| {
-        row.push_bind(&message[..])
-            .push_bind(&line[..])
-            .push_bind(step.at)
-            .push_bind(&step.request_id)
-            .push_bind(step.stage.as_str())
-            .push_bind(Value::Object(step.detail.clone()).to_string());
-    });
-    sql.push(KEEP_STAGE);
-    sql.build().execute(db).await.map(drop)
+/// The numbers of those messages that the records know.
+async fn numbers(db: &mut SqliteConnection, digests: impl Iterator<Item = &Digest>) -> Result<Numbers, sqlx::Error> {
+    let digests: Vec<&Digest> = digests.collect();
+    let mut numbers = Numbers::with_capacity(digests.len());
+    for some in digests.chunks(ROWS) {
+        let mut sql = QueryBuilder::<Sqlite>::new("SELECT id, digest FROM messages WHERE digest");
+        push_in(&mut sql, some.iter().map(|digest| digest.as_slice()));
+        for row in sql.build().fetch_all(&mut *db).await? {
+            let digest: &[u8] = row.try_get("digest")?;
+            if let Ok(digest) = digest.try_into() {
+                numbers.insert(digest, row.try_get("id")?);
+            }
+        }
+    }
+    Ok(numbers)
 }
 
-/// Adds to each trail the decisive steps that the records know of it. The flush's own are among them: a step twice in
-/// a trail changes nothing.
-async fn add_known_steps(db: &mut SqliteConnection, trails: &mut BTreeMap<Digest, Trail>) -> Result<(), sqlx::Error> {
-    let digests: Vec<Digest> = trails.keys().copied().collect();
+/// Adds to each trail the decisive steps that the records know of it. A step twice in a trail changes nothing.
+async fn add_known_steps(db: &mut SqliteConnection, trails: &mut Trails) -> Result<(), sqlx::Error> {
+    let mut known: HashMap<i64, &mut Trail> =
+        trails.values_mut().filter_map(|trail| Some((trail.id?, trail))).collect();
+    let ids: Vec<i64> = known.keys().copied().collect();
     let decisive = DECISIVE.map(|stage| format!("'{}'", stage.as_str())).join(", ");
-    for some in digests.chunks(ROWS) {
+    for some in ids.chunks(ROWS) {
         let mut sql =
             QueryBuilder::<Sqlite>::new("SELECT message, at, request_id, stage, detail FROM stages WHERE message");
-        push_in(&mut sql, some.iter().map(Digest::as_slice));
+        push_in(&mut sql, some.iter().copied());
         sql.push(" AND stage IN (").push(&decisive).push(")");
         for row in sql.build().fetch_all(&mut *db).await? {
-            let Some((message, step)) = known_step(&row)? else { continue };
-            if let Some(trail) = trails.get_mut(&message) {
+            let trail = known.get_mut(&row.try_get("message")?);
+            if let (Some(trail), Some(step)) = (trail, known_step(&row)?) {
                 trail.steps.push(step);
             }
         }
@@ -136,14 +157,11 @@ async fn add_known_steps(db: &mut SqliteConnection, trails: &mut BTreeMap<Digest
     Ok(())
 }
 
-/// `None` for a row that this program did not write.
-fn known_step(row: &SqliteRow) -> Result<Option<(Digest, Step)>, sqlx::Error> {
-    let message: &[u8] = row.try_get("message")?;
-    let (Ok(message), Some(stage)) = (message.try_into(), Stage::parse(row.try_get("stage")?)) else {
-        return Ok(None);
-    };
+/// `None` for a stage that this program does not know.
+fn known_step(row: &SqliteRow) -> Result<Option<Step>, sqlx::Error> {
+    let Some(stage) = Stage::parse(row.try_get("stage")?) else { return Ok(None) };
     let detail = serde_json::from_str(row.try_get("detail")?).unwrap_or_default();
-    Ok(Some((message, Step { at: row.try_get("at")?, stage, request_id: row.try_get("request_id")?, detail })))
+    Ok(Some(Step { at: row.try_get("at")?, stage, request_id: row.try_get("request_id")?, detail }))
 }
 
 type Parts = [String; 4];
@@ -162,15 +180,27 @@ async fn upsert_messages(db: &mut SqliteConnection, rows: &[(Digest, Parts, Mess
     sql.build().execute(db).await.map(drop)
 }
 
+async fn insert_stages(db: &mut SqliteConnection, lines: &[Recorded], numbers: &Numbers) -> Result<(), sqlx::Error> {
+    let mut sql = QueryBuilder::<Sqlite>::new("INSERT INTO stages (message, line, at, request_id, stage, detail) ");
+    sql.push_values(lines, |mut values, Recorded { message, line, step, .. }| {
+        values.push_bind(numbers.get(message)).push_bind(&line[..]).push_bind(step.at);
+        values.push_bind(&step.request_id).push_bind(step.stage.as_str());
+        values.push_bind(Value::Object(step.detail.clone()).to_string());
+    });
+    sql.push(KEEP_STAGE);
+    sql.build().execute(db).await.map(drop)
+}
+
 async fn upsert_deliveries(
     db: &mut SqliteConnection,
     rows: &[(Digest, Parts, DeliveryRow)],
+    numbers: &Numbers,
 ) -> Result<(), sqlx::Error> {
     let mut sql = QueryBuilder::<Sqlite>::new(
         "INSERT INTO deliveries (id, message, request_id, app, chat, msg_id, state, reason, errcode, at) ",
     );
     sql.push_values(rows, |mut values, (message, [app, chat, _, msg_id], row)| {
-        values.push_bind(&row.id).push_bind(&message[..]).push_bind(&row.request_id);
+        values.push_bind(&row.id).push_bind(numbers.get(message)).push_bind(&row.request_id);
         values.push_bind(app).push_bind(chat).push_bind(msg_id).push_bind(row.state.as_str());
         values.push_bind(row.reason.as_ref()).push_bind(row.errcode).push_bind(row.at);
     });

@@ -19,7 +19,7 @@ pub enum Stage {
     Duplicate,
     /// Dropped unhandled at its claim (`reason`).
     Expired,
-    /// Handled: `rule`, `action`, `outcome`, `reason`, `replies` (ids and digests), `elapsed_ms`.
+    /// Handled: `rule`, `trigger`, `action`, `outcome`, `reason`, `replies` (ids and digests), `elapsed_ms`.
     Handled,
     /// A late answer was queued: `replies`.
     Answered,

@@ -26,8 +26,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
-pub use journal::{Entry, JournalBatch, Line, Stage};
 pub use held::{Held, HeldLeases};
+pub use journal::{Entry, JournalBatch, Line, Stage};
 pub use outage::Outage;
 pub use wakeups::Wakeups;
 

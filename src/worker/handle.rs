@@ -20,6 +20,7 @@ use crate::wecom::message;
 struct Decided {
     rule: Option<String>,
     trigger: Option<&'static str>,
+    action: Option<&'static str>,
     outcome: Outcome,
     reason: Option<String>,
     messages: Vec<Value>,
@@ -34,7 +35,7 @@ struct Exchange {
 
 impl Decided {
     fn ends(outcome: Outcome, rule: Option<String>, reason: Option<String>) -> Self {
-        Self { rule, trigger: None, outcome, reason, messages: Vec::new(), exchange: None }
+        Self { rule, trigger: None, action: None, outcome, reason, messages: Vec::new(), exchange: None }
     }
 
     /// The backend failed: the member gets one short apology, the reason goes to the log and the trail.
@@ -66,10 +67,9 @@ async fn decide(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -
                 sender_key = %message.sender_key, msg_id = %message.msg_id, "a sensitive word; not answered");
             Decided::ends(Outcome::Blocked, Some(rule), None)
         }
-        Decision::Say { rule, text } => Decided {
-            messages: vec![message::text(&text)],
-            ..Decided::ends(Outcome::Queued, Some(rule), None)
-        },
+        Decision::Say { rule, text } => {
+            Decided { messages: vec![message::text(&text)], ..Decided::ends(Outcome::Queued, Some(rule), None) }
+        }
         Decision::Run(run) => act(context, app, claimed, &run).await,
     }
 }
@@ -88,6 +88,7 @@ async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run:
     context.metrics.action(began.elapsed());
     let decided = Decided {
         trigger: Some(run.trigger.as_str()),
+        action: Some(run.action.as_str()),
         exchange: matches!(*run.action, Action::Http(_)).then(Exchange::default),
         ..Decided::ends(Outcome::Silent, Some(run.rule.clone()), None)
     };
@@ -134,15 +135,14 @@ fn commit(
     }
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
     let session = decided.exchange.map(|exchange| {
-        let (session, fits) =
-            session::after(claimed.session.clone(), &message.text, &decided.messages, exchange.vars);
+        let (session, fits) = session::after(claimed.session.clone(), &message.text, &decided.messages, exchange.vars);
         if !fits {
             warn!(request_id = %message.request_id, "the action's vars are too large; they stay as they were");
         }
         (session, session::KEPT)
     });
     let handled = json!({
-        "rule": decided.rule, "trigger": decided.trigger, "outcome": decided.outcome.as_str(), "reason": decided.reason,
+        "rule": decided.rule, "trigger": decided.trigger, "action": decided.action, "outcome": decided.outcome.as_str(), "reason": decided.reason,
         "replies": replies.summary, "elapsed_ms": millis(began.elapsed()), "redelivered": claimed.redelivered,
     });
     let mut lines = vec![origin.line(Stage::Handled, handled)];
@@ -159,10 +159,7 @@ fn commit(
         mark_ttl: app.settings.mark_ttl(message),
         session,
         replies: replies.deliveries,
-        turn: Turn {
-            weight: route.map_or(1, |route| route.weight),
-            head_start: context.settings.sender.head_start,
-        },
+        turn: Turn { weight: route.map_or(1, |route| route.weight), head_start: context.settings.sender.head_start },
         depth_limit: context.settings.store.lane_depth,
         await_late: (outcome == Outcome::Waiting).then_some(ticket),
         lines,
@@ -172,12 +169,8 @@ fn commit(
 
 /// The commit that takes the place of one whose replies found no room in the chat's out-lane.
 pub(super) fn without_room(mut commit: Commit) -> Commit {
-    let origin = Origin {
-        key: commit.key.clone(),
-        request_id: commit.request_id.clone(),
-        received_at: 0,
-        expires_at: 0,
-    };
+    let origin =
+        Origin { key: commit.key.clone(), request_id: commit.request_id.clone(), received_at: 0, expires_at: 0 };
     let dropped: Vec<Line> = commit.replies.drain(..).map(|d| origin.dropped(&d.id, "lane_full")).collect();
     commit.lines.extend(dropped);
     commit

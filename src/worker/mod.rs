@@ -194,7 +194,9 @@ async fn work(context: Arc<Context>, job: Job) {
                 waited_ms = waited, elapsed_ms = began.elapsed().as_millis() as u64, "message handled"
             );
         }
-        Some(Committed::Lost) => debug!(request_id = %message.request_id, "the lease was lost; another worker handles it"),
+        Some(Committed::Lost) => {
+            debug!(request_id = %message.request_id, "the lease was lost; another worker handles it")
+        }
         None => error!(request_id = %message.request_id, "not committed; it will be handled again"),
     }
 }

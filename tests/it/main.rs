@@ -3,6 +3,7 @@
 // A test fails by panicking, also where it is built from functions of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod admin;
 mod gateway;
 mod redis_server;
 mod store;

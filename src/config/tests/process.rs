@@ -202,6 +202,13 @@ fn the_memory_outlasts_whatever_could_bring_a_message_back() {
 }
 
 #[test]
+fn the_longest_need_of_all_apps_is_the_one_that_is_told() {
+    let age = |age: &str| robot(&format!("max_reply_age = \"{age}\""));
+    let faults = Folder::new().app("a", &age("26m")).app("b", &age("40m")).app("c", &age("30m")).faults();
+    assert!(blames(&faults, "gateway.toml", "dedup.ttl", &["75m", "\"b\""]) && faults.iter().count() == 1, "{faults}");
+}
+
+#[test]
 fn without_apps_too_the_memory_covers_the_skew() {
     each_gateway_fault(&[("dedup = { ttl = \"34m\" }", "dedup.ttl", &["34m", "35m", "max_skew (30m)"])]);
 }

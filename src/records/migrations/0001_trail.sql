@@ -1,10 +1,12 @@
 -- What outlives the queue: one row a message, one a step of its trail, one a delivery.
 --
--- Plain SQL, so that another database needs little change. `digest`, `message` and `line` are the first 16 bytes of a
--- SHA-256: short, of one length whatever WeCom sends as ids, and equal wherever the same text is seen again.
+-- Plain SQL, so that another database needs little change. `digest` and `line` are the first 16 bytes of a SHA-256: short,
+-- of one length whatever WeCom sends as ids, and equal wherever the same text is seen again. Rows hang together by the
+-- messages' running number, not by digest: what is written together then lies together, however large the tables are.
 
 CREATE TABLE messages (
-    digest      BINARY(16)   NOT NULL PRIMARY KEY, -- of the encoded message key
+    id          INTEGER      NOT NULL PRIMARY KEY, -- given by the database, counting up
+    digest      BINARY(16)   NOT NULL UNIQUE,      -- of the encoded message key
     app         VARCHAR(64)  NOT NULL,
     chat        VARCHAR(512) NOT NULL,
     sender      VARCHAR(512) NOT NULL,
@@ -21,7 +23,7 @@ CREATE INDEX messages_received_at ON messages (received_at);
 
 -- The journal lines themselves: everything in the two other tables follows from them.
 CREATE TABLE stages (
-    message     BINARY(16)   NOT NULL,             -- messages.digest
+    message     BIGINT       NOT NULL,             -- messages.id
     line        BINARY(16)   NOT NULL,             -- of the line's text: the same line again is no second row
     at          BIGINT       NOT NULL,             -- Unix ms
     request_id  VARCHAR(64)  NOT NULL,
@@ -33,7 +35,7 @@ CREATE INDEX stages_request_id ON stages (request_id);
 
 CREATE TABLE deliveries (
     id          VARCHAR(128) NOT NULL PRIMARY KEY,
-    message     BINARY(16)   NOT NULL,             -- messages.digest
+    message     BIGINT       NOT NULL,             -- messages.id
     request_id  VARCHAR(64)  NOT NULL,
     app         VARCHAR(64)  NOT NULL,
     chat        VARCHAR(512) NOT NULL,

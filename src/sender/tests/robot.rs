@@ -1,6 +1,7 @@
 //! A fake robot that speaks HTTP/1.1 by hand, so that it can also cut a connection at a chosen byte.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -48,6 +49,11 @@ impl Call {
     }
 }
 
+/// Ends a test that waits for what never comes.
+pub async fn within_reason<F: Future>(event: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(30), event).await.expect("it comes in the end")
+}
+
 /// A listening robot.
 pub struct Robot {
     address: SocketAddr,
@@ -75,7 +81,7 @@ impl Robot {
 
     /// The next request.
     pub async fn call(&mut self) -> Call {
-        self.calls.recv().await.expect("a call")
+        within_reason(self.calls.recv()).await.expect("a call")
     }
 
     /// A request that waits already.

@@ -6,8 +6,8 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::outbound::{self, Outgoing};
 use super::step::{Step, millis, new_lease_id};
-use crate::model::{Lane, MessageKey};
-use crate::store::{Arrival, Commit, Committed, Enqueued, Lease, Result, Side, Stage};
+use crate::model::{Lane, MessageKey, Session};
+use crate::store::{Arrival, ClaimedMessage, Commit, Committed, Enqueued, Lease, Result, Side, Stage};
 
 /// An [`Arrival`] as its row, written out before the writer is asked.
 pub(super) struct NewMessage {
@@ -114,10 +114,19 @@ fn place(step: &Step<'_>, message: &NewMessage) -> Result<Option<(i64, i64)>> {
 
 /// A leased head as it stands in its rows.
 pub(super) struct HeadMessage {
-    pub lease: Lease,
-    pub body: String,
-    pub session: Option<String>,
-    pub redelivered: bool,
+    lease: Lease,
+    body: String,
+    session: Option<String>,
+    redelivered: bool,
+}
+
+impl HeadMessage {
+    /// Reads the JSON, outside of the writer.
+    pub fn read(self) -> Result<ClaimedMessage> {
+        let session = self.session.map_or_else(|| Ok(Session::default()), |body| super::from_json(&body))?;
+        let message = super::from_json(&self.body)?;
+        Ok(ClaimedMessage { lease: self.lease, message, session, redelivered: self.redelivered })
+    }
 }
 
 struct Stored {

@@ -7,9 +7,7 @@ use rusqlite::params;
 use super::chat::{Chat, Head, HeadReply, State};
 use super::step::{Step, new_lease_id};
 use crate::model::{Delivery, Lane, RouteDigest};
-use crate::store::{
-    Begin, Begun, Fate, GoOn, Lease, Pace, ParkReason, Result, Settle, Settled, StoreError, Turn,
-};
+use crate::store::{Begin, Begun, Fate, GoOn, Lease, Pace, ParkReason, Result, Settle, Settled, StoreError, Turn};
 
 /// A paused chat is looked at again after this.
 const PAUSED_FOR: Duration = Duration::from_secs(60);
@@ -183,6 +181,7 @@ impl Outcome {
 pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
     let Some(mut chat) = Chat::held(step, &settle.lease)? else { return Ok(Outcome::Lost) };
     let lease = settle.lease.id.as_str();
+    let turn = chat.turn_now(step, settle.turn);
     let mut head = head_of(step, &chat)?;
     if head.id != settle.delivery_id {
         // A repeat: the first call went on with this head, and only its answer was lost.
@@ -206,18 +205,19 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
                 chat.move_place(step);
             }
             chat.drop_head(step)?;
-            return go_on(step, chat, settle);
+            return go_on(step, chat, turn, settle);
         }
         Fate::Ended { back_off, chat_dead } => {
             if let Some(route) = chat_dead {
                 chat.dead = Some(route.as_str().to_owned());
             }
             chat.drop_head(step)?;
-            let Some(back_off) = back_off else { return go_on(step, chat, settle) };
+            let Some(back_off) = back_off else { return go_on(step, chat, turn, settle) };
             chat.failures = chat.failures.saturating_add(1);
             chat.park(step, *back_off, ParkReason::Transient.as_str());
         }
     }
+    chat.turn = turn;
     chat.save(step)?;
     Ok(Outcome::Released)
 }
@@ -234,8 +234,7 @@ fn count(chat: &mut Chat, head: &mut Head, why: ParkReason) {
 }
 
 /// After a head went: the next one, where that was asked for and nobody's turn is before this lane's; else its place.
-fn go_on(step: &Step<'_>, mut chat: Chat, settle: &Settle) -> Result<Outcome> {
-    let turn = chat.turn_now(step, settle.turn);
+fn go_on(step: &Step<'_>, mut chat: Chat, turn: i64, settle: &Settle) -> Result<Outcome> {
     let Some(by) = settle.go_on.as_ref().filter(|_| chat.depth() > 0) else { return put_back(step, chat, turn) };
     if somebody_is_before(step, turn)? {
         return put_back(step, chat, turn);

@@ -82,3 +82,43 @@ impl Sweeper {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::embedded::{connect, set_up};
+
+    #[test]
+    fn what_is_over_goes_and_the_rest_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("store.db");
+        let mut conn = connect(&file).unwrap();
+        set_up(&mut conn, &file, 1).unwrap();
+        let step = Step::new(&conn, 1_000_000);
+        for i in 0..2_500 {
+            step.set_mark(&format!("key{i}"), "r", true, if i % 2 == 0 { 0 } else { 1 }).unwrap();
+        }
+        let mut sweeper = Sweeper::default();
+        // Three stretches of marks, and the end of each table.
+        for _ in 0..6 {
+            sweeper.step(&step).unwrap();
+        }
+        let left = |even: i64| -> i64 {
+            let mut count = step.sql("SELECT count(*) FROM marks WHERE substr(key, 4) % 2 = ?1").unwrap();
+            count.query_row([even], |row| row.get(0)).unwrap()
+        };
+        assert_eq!((left(0), left(1)), (0, 1_250));
+        // It begins anew.
+        sweeper.step(&Step::new(&conn, 2_000_000)).unwrap();
+        assert_eq!(left(1), 250);
+    }
+
+    #[test]
+    fn work_makes_steps_due() {
+        let mut sweeper = Sweeper::default();
+        sweeper.owe(ROWS / PACE - 1);
+        assert!(!sweeper.is_due());
+        sweeper.owe(1);
+        assert!(sweeper.is_due());
+    }
+}

@@ -46,7 +46,7 @@ where
     T: Send + 'static,
 {
     /// The work, and where its answer will come out.
-    pub fn new(work: F) -> (Box<dyn Work>, oneshot::Receiver<Result<T>>) {
+    pub fn prepare(work: F) -> (Box<dyn Work>, oneshot::Receiver<Result<T>>) {
         let (caller, answer) = oneshot::channel();
         (Box::new(Self { work, brought: None, caller }), answer)
     }

@@ -17,8 +17,8 @@ mod scripts;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::future::try_join_all;
 use ::redis::Value;
+use futures_util::future::try_join_all;
 
 use self::batch::{Args, Batcher};
 use self::connection::Link;
@@ -125,7 +125,8 @@ impl RedisStore {
         try_join_all(self.shards.iter().map(|shard| self.link.run(verb, &shard.prefix, args))).await
     }
 
-    /// Claims shard by shard, from another one each time, until `want` is reached.
+    /// Claims shard by shard, from another one each time, until `want` is reached. Who got that asks again anyway, so
+    /// that shards not looked at have no say in `next_wake`.
     async fn claim<T>(
         &self,
         verb: &'static Verb,

@@ -30,16 +30,14 @@ macro_rules! verb {
 
 pub(super) static ENQUEUE: Verb = verb!("enqueue": "keys" "clock" "journal" "batch" "lanes" "marks");
 pub(super) static CLAIM_MESSAGES: Verb = verb!("claim_messages": "keys" "clock" "journal" "lanes" "claim" "marks");
-pub(super) static COMMIT: Verb =
-    verb!("commit": "keys" "clock" "journal" "batch" "lanes" "marks" "replies" "queue");
+pub(super) static COMMIT: Verb = verb!("commit": "keys" "clock" "journal" "batch" "lanes" "marks" "replies" "queue");
 pub(super) static CLAIM_REPLIES: Verb = verb!("claim_replies": "keys" "clock" "journal" "lanes" "claim" "replies");
 pub(super) static BEGIN: Verb = verb!("begin": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
 pub(super) static SETTLE: Verb = verb!("settle": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
 pub(super) static RENEW: Verb = verb!("renew": "keys" "clock" "journal" "batch" "lanes");
 pub(super) static RELEASE: Verb = verb!("release": "keys" "clock" "journal" "batch" "lanes");
 pub(super) static WAITING: Verb = verb!("waiting": "keys" "clock" "journal" "batch");
-pub(super) static ANSWER_LATE: Verb =
-    verb!("answer_late": "keys" "clock" "journal" "batch" "lanes" "replies" "queue");
+pub(super) static ANSWER_LATE: Verb = verb!("answer_late": "keys" "clock" "journal" "batch" "lanes" "replies" "queue");
 pub(super) static REVIVE: Verb = verb!("revive": "keys" "clock" "journal" "batch");
 pub(super) static CHATS: Verb = verb!("chats": "keys" "clock" "journal" "batch" "replies");
 pub(super) static BUSY_CHATS: Verb = verb!("busy_chats": "keys");

@@ -1,12 +1,15 @@
 //! The contract on the embedded store.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use wecom_gateway::store::SharedStore;
 use wecom_gateway::store::embedded::EmbeddedStore;
+use wecom_gateway::store::*;
 
-use super::Fixture;
+use super::*;
 
 const SHARDS: u16 = 16;
 
@@ -36,3 +39,116 @@ impl Fixture for Embedded {
 }
 
 super::contract_suite!(open);
+
+/// What a crash of the process or the machine leaves of a store that is being written: the file as it was at the last
+/// checkpoint, and the log up to some byte.
+fn crashed_copy(live: &Path, torn: bool) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().expect("a folder");
+    fs::copy(live.join("store.db"), copy.path().join("store.db")).expect("the file");
+    let mut log = fs::read(live.join("store.db-wal")).expect("the log");
+    if torn {
+        log.extend([0x5a; 3000]);
+    }
+    fs::write(copy.path().join("store.db-wal"), log).expect("the log");
+    copy
+}
+
+/// Work goes on while the copies are made. Whatever was answered before a copy began must be in it, whole and once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_survives_a_crash() {
+    let live = open().await;
+    let store = live.store();
+    queue_texts(&store, "sent", &["1", "2"]).await;
+    send(&store, Fate::Delivered).await;
+    let begun = take_reply(&store).await;
+    assert_eq!(begin(&store, Begin { lease_for: SHORT, ..begin_of(&begun) }).await, Begun::Go);
+    enqueue(&store, arrival("claimed", "u", "m", "claimed")).await;
+    let claimed = store.claim_messages(1, SHORT).await.expect("claim");
+    assert_eq!(claimed.items.len(), 1);
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let (acked, mut acks) = tokio::sync::mpsc::unbounded_channel();
+    let busy = tokio::spawn({
+        let (store, stop) = (store.clone(), stop.clone());
+        async move {
+            for i in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let id = format!("m{i}");
+                enqueue(&store, arrival("busy", &id, &id, &id)).await;
+                acked.send(id).expect("the test listens");
+            }
+        }
+    });
+    let mut answered = vec!["claimed".to_owned()];
+    for torn in [false, true] {
+        answered.push(patiently(acks.recv()).await.expect("it goes on"));
+        answered.extend(std::iter::from_fn(|| acks.try_recv().ok()));
+        let copy = crashed_copy(live.folder.path(), torn);
+        let found: SharedStore = EmbeddedStore::open(copy.path(), SHARDS).expect("it opens");
+        let stored = found.chats(vec![lane("sent")]).await.expect("chats").remove(0);
+        assert_eq!(stored.depth, 1);
+        let head = await_reply(&found).await;
+        assert_eq!((text_of(&head), head.begun), ("2", true));
+        let mut waiting = std::collections::HashSet::new();
+        while !answered.iter().all(|id| waiting.contains(id)) {
+            let first = await_message(&found).await;
+            let others = found.claim_messages(100_000, LONG).await.expect("claim");
+            for message in others.items.into_iter().chain([first]) {
+                let id = message.message.request_id;
+                assert_eq!(message.redelivered, id == "claimed");
+                assert!(waiting.insert(id), "twice");
+            }
+        }
+        assert_eq!(enqueue_one(&found, arrival("claimed", "u", "m", "copy")).await, Enqueued::Duplicate);
+    }
+    stop.store(true, Ordering::Relaxed);
+    busy.await.expect("no failure");
+}
+
+/// What operators set, for which there is no verb yet.
+fn set(fixture: &Embedded, chat: &str, what: &str) {
+    let conn = rusqlite::Connection::open(fixture.folder.path().join("store.db")).expect("open");
+    conn.busy_timeout(LONG).expect("a timeout");
+    let rows = conn.execute(&format!("UPDATE chats SET {what} WHERE lane = ?1"), [lane(chat).as_str()]).expect("set");
+    assert_eq!(rows, 1);
+}
+
+#[tokio::test]
+async fn a_paused_chat_waits() {
+    let fixture = open().await;
+    let store = fixture.store();
+    queue_texts(&store, "chat", &["1", "2"]).await;
+    let first = take_reply(&store).await;
+    begin(&store, begin_of(&first)).await;
+    set(&fixture, "chat", "paused = 1");
+    let settled = settle(&store, settle_and_go_on(&first, Fate::Delivered)).await;
+    assert!(matches!(settled, Settled::Parked(Begun::Paused)), "{settled:?}");
+    assert!(store.claim_replies(1, LONG).await.expect("claim").items.is_empty());
+    let status = store.chats(vec![lane("chat")]).await.expect("chats").remove(0);
+    assert!(status.paused && !status.leased);
+    assert_eq!(status.parked.expect("parked").0, "paused");
+    set(&fixture, "chat", "due = 0");
+    let second = take_reply(&store).await;
+    assert_eq!(begin(&store, begin_of(&second)).await, Begun::Paused);
+    set(&fixture, "chat", "paused = 0, due = 0");
+    let second = take_reply(&store).await;
+    assert_eq!((text_of(&second), begin(&store, begin_of(&second)).await), ("2", Begun::Go));
+}
+
+#[tokio::test]
+async fn an_operators_weight_wins() {
+    let fixture = open().await;
+    let store = fixture.store();
+    queue_texts(&store, "light", &["0"]).await;
+    send(&store, Fate::Delivered).await;
+    set(&fixture, "light", "weight = 100");
+    let turn = Turn { weight: 10, head_start: LONG };
+    queue(&store, turn, vec![reply("heavy", "heavy", 0, "2")]).await;
+    queue(&store, turn, vec![reply("again", "light", 0, "1")]).await;
+    assert_eq!(store.chats(vec![lane("light")]).await.expect("chats")[0].weight, Some(100));
+    for text in ["1", "2"] {
+        assert_eq!(text_of(&send(&store, Fate::Delivered).await), text);
+    }
+}

@@ -9,7 +9,9 @@ mod inbound;
 mod journal;
 mod late;
 mod lease;
+mod model;
 mod outbound;
+mod redis;
 mod settle;
 mod turn;
 
@@ -359,6 +361,8 @@ macro_rules! contract_suite {
                 a_chat_tells_its_state
                 a_dead_chat_tells_its_route_and_last_error
                 busy_chats_are_those_with_something_waiting;
+            model:
+                any_interleaving_keeps_the_promises;
         }
     };
 }

@@ -1,5 +1,7 @@
-//! The contract on Redis, on one shard and on four, and what only a server can do to a store: go away, fall silent,
-//! forget, refuse.
+//! The contract on Redis, on one shard and on four, and what only a server can do to a store: go away ([`outages`]),
+//! forget, hold foreign data, serve several gateways.
+
+mod outages;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -8,7 +10,7 @@ use wecom_gateway::model::Secret;
 use wecom_gateway::store::redis::RedisStore;
 
 use super::*;
-use crate::redis_server::{DURABLE, RedisServer};
+use crate::redis_server::RedisServer;
 
 /// A store on a server of its own.
 struct OnRedis {
@@ -53,101 +55,10 @@ mod four_shards {
     crate::store::contract_suite!(make);
 }
 
-/// Asks until the store answers again.
-async fn recovered(store: &SharedStore) {
-    patiently(async {
-        while store.ping().await.is_err() {
-            pass(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
-}
-
 /// Takes one message from enqueue to a delivered reply; nothing else may wait.
 async fn whole_way(store: &SharedStore, request_id: &str) {
     queue(store, LEVEL, vec![reply(request_id, "chat", 0, "hi")]).await;
     assert_eq!(text_of(&send(store, Fate::Delivered).await), "hi");
-}
-
-/// A call fails as something that may pass, well within the time that a callback has.
-async fn is_unavailable(store: &SharedStore) {
-    let answer = patiently(store.enqueue(vec![arrival("chat", "u", "lost", "lost")])).await;
-    let error = answer.expect_err("nobody is there");
-    assert!(error.is_transient(), "{error:?}");
-}
-
-#[tokio::test]
-async fn a_store_opens_before_its_server_is_there() {
-    let mut server = RedisServer::spawn(&[]);
-    server.kill();
-    let store = open(&server, 1);
-    is_unavailable(&store).await;
-    server.restart();
-    recovered(&store).await;
-    whole_way(&store, "r1").await;
-}
-
-#[tokio::test]
-async fn what_was_answered_survives_a_kill_of_the_server() {
-    let mut server = RedisServer::spawn(DURABLE);
-    let store = open(&server, 1);
-    enqueue(&store, arrival("chat", "u", "m1", "r1")).await;
-    let claimed = take(&store).await;
-    enqueue(&store, arrival("chat", "v", "m2", "r2")).await;
-    server.kill();
-    is_unavailable(&store).await;
-    is_unavailable(&store).await;
-    server.restart();
-    recovered(&store).await;
-    // The lease still holds, and the other message waits.
-    assert_eq!(finish(&store, commit(&claimed, vec![reply("r1", "chat", 0, "hi")])).await, Committed::Done);
-    assert_eq!(enqueue_one(&store, arrival("chat", "u", "m1", "r3")).await, Enqueued::Duplicate);
-    assert_eq!(take(&store).await.message.request_id, "r2");
-    assert_eq!(text_of(&send(&store, Fate::Delivered).await), "hi");
-}
-
-/// The socket is open and nobody answers, as with a hung master.
-#[tokio::test]
-async fn a_silent_server_is_given_up_and_found_again() {
-    let server = RedisServer::spawn(&[]);
-    let store = open(&server, 1);
-    whole_way(&store, "r1").await;
-    let _: () = server.command(&["CLIENT", "PAUSE", "600000", "WRITE"]).await;
-    is_unavailable(&store).await;
-    is_unavailable(&store).await;
-    let _: () = server.command(&["CLIENT", "UNPAUSE"]).await;
-    recovered(&store).await;
-    whole_way(&store, "r2").await;
-}
-
-/// As after a failover that left us on the old master.
-#[tokio::test]
-async fn a_server_that_only_reads_is_unavailable_until_it_writes() {
-    let server = RedisServer::spawn(&[]);
-    let store = open(&server, 1);
-    whole_way(&store, "r1").await;
-    let _: () = server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
-    is_unavailable(&store).await;
-    is_unavailable(&store).await;
-    let _: () = server.command(&["REPLICAOF", "NO", "ONE"]).await;
-    recovered(&store).await;
-    whole_way(&store, "r2").await;
-}
-
-#[tokio::test]
-async fn a_full_server_takes_nothing_more_and_can_be_drained() {
-    let server = RedisServer::spawn(&[]);
-    let store = open(&server, 1);
-    queue_texts(&store, "chat", &["a", "b"]).await;
-    enqueue(&store, arrival("chat", "u", "m1", "r1")).await;
-    let _: () = server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    is_unavailable(&store).await;
-    let claimed = take(&store).await;
-    assert_eq!(finish(&store, commit(&claimed, vec![])).await, Committed::Done);
-    let first = take_reply(&store).await;
-    assert_eq!(begin(&store, begin_of(&first)).await, Begun::Go);
-    let settled = settle(&store, settle_and_go_on(&first, Fate::Delivered)).await;
-    assert!(matches!(settled, Settled::Next(_, Some(Begun::Go))), "{settled:?}");
 }
 
 #[tokio::test]
@@ -168,7 +79,7 @@ async fn a_server_that_forgot_everything_is_worked_on() {
     forget().await;
     assert_eq!(begin(&store, begin_of(&head)).await, Begun::Lost);
     assert!(matches!(settle(&store, settle_and_go_on(&head, Fate::Delivered)).await, Settled::Lost));
-    store.release(Side::Out, vec![head.lease]).await.expect("release");
+    store.release(Side::Out, vec![head.lease], Duration::ZERO).await.expect("release");
     whole_way(&store, "r3").await;
 }
 

@@ -54,7 +54,12 @@ end
 -- Whether a ready lane's turn is before the one this lane would get now.
 local function another_is_first(lane)
   local first = redis.call('ZRANGE', K.ready('out'), 0, 0, 'WITHSCORES')
-  return first[2] and tonumber(first[2]) < next_turn() - ahead('out', lane)
+  return first[2] and tonumber(first[2]) < next_turn() - ahead_of_others('out', lane)
+end
+
+local function next_item(lane, head, begun)
+  local tries = read_tries(lane, head.id)
+  return { 'next', begun, head.entry, tries.attempts, tries.refusals, failures_of(lane) }
 end
 
 local function go_on_with_next(lane, lease, route, limit, window_ms, lease_ms)
@@ -72,8 +77,7 @@ local function go_on_with_next(lane, lease, route, limit, window_ms, lease_ms)
   else
     prolong('out', lane, lease_ms)
   end
-  local tries = read_tries(lane, head.id)
-  return { 'next', begun, head.entry, tries.attempts, tries.refusals, failures_of(lane) }
+  return next_item(lane, head, begun)
 end
 
 return each(function(lane, lease, delivery, fate, first, second, last_error, weight, head_start,
@@ -82,7 +86,8 @@ return each(function(lane, lease, delivery, fate, first, second, last_error, wei
     return { 'lost' }
   end
   local head = head_of(lane)
-  -- Ours, but with another head: this settle was applied, its answer was lost, and it went on. It goes on again.
+  -- Ours, but with another head: this settle was applied, its answer was lost, and it went on. It goes on again; a head
+  -- that it began already is the caller's to send, whoever's turn it is by now.
   if head and head.id == delivery then
     redis.call('ZREM', K.ready('out'), lane)
     remember_turn(lane, weight, head_start)
@@ -93,6 +98,8 @@ return each(function(lane, lease, delivery, fate, first, second, last_error, wei
     if apply(lane, delivery, fate, first, second) then
       return { 'released' }
     end
+  elseif head and read_tries(lane, head.id).begun_by == lease then
+    return next_item(lane, head, 'go')
   elseif go_on ~= '1' then
     return { 'lost' }
   end

@@ -52,6 +52,9 @@ fn graphemes_stay_whole() {
     assert_eq!(plain(&family.repeat(3), 60), [family.repeat(2), family.to_owned()]);
     assert_eq!(plain("e\u{301}e\u{301}e\u{301}", 5), ["e\u{301}"; 3]);
     assert_eq!(plain("🇨🇳🇺🇸", 12), ["🇨🇳", "🇺🇸"]);
+    // A mark on the full stop, or on the blank, keeps the cut away from it.
+    assert_eq!(plain("你好。\u{301}我是机器人", 20), ["你好。\u{301}我是机", "器人"]);
+    assert_eq!(plain("one two three \u{301}four", 19), ["one two three", " \u{301}four"]);
 }
 
 #[test]

@@ -5,25 +5,15 @@ local function is_held(side, lane, lease)
 end
 
 -- By how many ms a chat's lane goes before others; kept beside the lane for the steps that don't know its weight.
-local function ahead(side, lane)
+local function ahead_of_others(side, lane)
   return side == 'out' and tonumber(redis.call('HGET', K.ahead, lane)) or 0
 end
 
 -- Subscribers hear of a set that was empty; one that wasn't is being worked already.
-local function make_ready(side, lane)
-  local key = K.ready(side)
-  if redis.call('EXISTS', key) == 0 then
+local function make_ready(side, lane, ahead)
+  local turn = next_turn() - (ahead or ahead_of_others(side, lane))
+  if redis.call('ZADD', K.ready(side), 'NX', turn, lane) == 1 and redis.call('ZCARD', K.ready(side)) == 1 then
     redis.call('PUBLISH', WAKE, side)
-  end
-  redis.call('ZADD', key, 'NX', next_turn() - ahead(side, lane), lane)
-end
-
-local function forget(side, lane)
-  redis.call('ZREM', K.ready(side), lane)
-  redis.call('HDEL', K.holders(side), lane)
-  if side == 'out' then
-    redis.call('HDEL', K.tries, lane)
-    redis.call('HDEL', K.ahead, lane)
   end
 end
 
@@ -31,13 +21,24 @@ end
 local function requeue(side, lane)
   if redis.call('EXISTS', K.list(side, lane)) == 1 then
     make_ready(side, lane)
-  else
-    forget(side, lane)
+    return
+  end
+  redis.call('HDEL', K.holders(side), lane)
+  if side == 'out' then
+    redis.call('HDEL', K.tries, lane)
+    redis.call('HDEL', K.ahead, lane)
+  end
+end
+
+-- An ended lease may have gone from leases to ready already.
+local function leave_work(side, lane)
+  if redis.call('ZREM', K.leases(side), lane) == 0 then
+    redis.call('ZREM', K.ready(side), lane)
   end
 end
 
 local function give_back(side, lane)
-  redis.call('ZREM', K.leases(side), lane)
+  leave_work(side, lane)
   redis.call('HDEL', K.holders(side), lane)
   requeue(side, lane)
 end
@@ -49,9 +50,8 @@ end
 
 -- Sets an outbound lane aside, also an empty one: what comes in meanwhile waits too.
 local function park(lane, wait_ms, why)
-  redis.call('ZREM', K.leases('out'), lane)
+  leave_work('out', lane)
   redis.call('HDEL', K.holders('out'), lane)
-  redis.call('ZREM', K.ready('out'), lane)
   redis.call('ZADD', K.parked, now + wait_ms, lane)
   redis.call('HSET', K.chat(lane), 'why', why)
 end

@@ -8,10 +8,15 @@ local function read_message(entry)
   return { request_id = request_id, expires = tonumber(expires), mark_ttl = mark_ttl, key = key }
 end
 
+local is_trimmed = false
+
 local function finish_mark(key, request_id, ttl_ms)
   redis.call('SET', K.mark(key), 'done', 'PX', ttl_ms)
   redis.call('ZADD', K.finished, now, request_id)
-  redis.call('ZREMRANGEBYRANK', K.finished, 0, -REMEMBERED - 1)
+  if not is_trimmed then
+    redis.call('ZREMRANGEBYRANK', K.finished, 0, -REMEMBERED - 1)
+    is_trimmed = true
+  end
 end
 
 -- Says why a message is not to be handled: another request owns it, or it is done. Silent where it is our own repeat.

@@ -29,8 +29,10 @@ local function failures_of(lane)
   return tonumber(redis.call('HGET', K.chat(lane), 'failures')) or 0
 end
 
--- An operator's weight wins over the configured one.
+-- By how many ms the lane goes before others now. An operator's weight wins over the configured one.
 local function remember_turn(lane, weight, head_start_ms)
   weight = tonumber(redis.call('HGET', K.chat(lane), 'weight')) or tonumber(weight)
-  redis.call('HSET', K.ahead, lane, digits(weight * tonumber(head_start_ms)))
+  local ahead = weight * tonumber(head_start_ms)
+  redis.call('HSET', K.ahead, lane, digits(ahead))
+  return ahead
 end
