@@ -49,7 +49,8 @@ pub(super) struct Options {
 
 /// Runs the demo; a promise that was not kept is a failure.
 pub(super) fn run(options: Options) -> Result<(), Failure> {
-    let quiet = Log { format: LogFormat::Auto, level: "warn".into() };
+    // Blocked words are among the load, each with a warning.
+    let quiet = Log { format: LogFormat::Auto, level: "error".into() };
     logs::init(&quiet).map_err(Failure::running)?;
     let kept = runtime()?.block_on(async {
         let redis = match &options.redis {
@@ -126,7 +127,10 @@ fn configure(options: &Options, load: &Load, fake: &FakeWeCom) -> anyhow::Result
 async fn drive(load: &Load, caller: &Caller, ledger: &Arc<Ledger>) {
     let progress = ProgressLine::new(load.messages as u64);
     let run = async {
-        load.run(caller, ledger).await;
+        tokio::select! {
+            () = load.run(caller, ledger) => {}
+            () = ledger.stalled(PATIENCE) => return,
+        }
         ledger.all_answered(PATIENCE).await;
     };
     tokio::pin!(run);

@@ -9,8 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::summary::{Progress, Summary};
 use super::violation::{Tag, Violation};
 
 /// One message of a load.
@@ -22,6 +23,7 @@ struct Message {
     posted: Option<Instant>,
     acked: bool,
     replied: bool,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Message {
@@ -43,57 +45,6 @@ struct State {
     last_event: Option<Instant>,
 }
 
-/// How far a load is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Messages posted at least once.
-    pub posted: u64,
-    /// Of these, answered with `success`.
-    pub acked: u64,
-    /// Posts beyond the first of a message: doubles, late copies, retries.
-    pub copies: u64,
-    /// Acked messages that want a reply.
-    pub wanted: u64,
-    /// Acked messages that want a reply and have none yet.
-    pub missing: u64,
-    /// Tagged replies that arrived.
-    pub replies: u64,
-}
-
-/// What a run came to.
-#[derive(Clone, Debug)]
-pub struct Summary {
-    /// Counts.
-    pub progress: Progress,
-    /// Replies in another chat than their message's.
-    pub misrouted: u64,
-    /// Replies beyond the first of a message.
-    pub repeated: u64,
-    /// Replies after the reply to a later message of the same member in the same chat.
-    pub out_of_order: u64,
-    /// Everything else that is recorded as a violation.
-    pub other: u64,
-    /// First post of a message to the arrival of its reply.
-    pub mean: Duration,
-    /// 95 % of replies came within this.
-    pub p95: Duration,
-    /// 99 % of replies came within this.
-    pub p99: Duration,
-    /// First post to last ack or reply.
-    pub took: Duration,
-}
-
-impl Summary {
-    /// Whether every promise that the ledger can see was kept.
-    pub fn kept(&self) -> bool {
-        self.progress.missing == 0 && self.misrouted + self.repeated + self.out_of_order + self.other == 0
-    }
-    /// Messages a second.
-    pub fn throughput(&self) -> f64 {
-        self.progress.acked as f64 / self.took.as_secs_f64().max(f64::EPSILON)
-    }
-}
-
 /// Shared between the load, the fake WeCom and whoever watches.
 #[derive(Debug)]
 pub struct Ledger {
@@ -106,8 +57,8 @@ const SLOWEST: Duration = Duration::from_secs(3600);
 
 impl Default for Ledger {
     fn default() -> Self {
-        let mut latency = Histogram::new(3).unwrap_or_else(|_| unreachable!("3 digits are allowed"));
-        latency.auto(true);
+        let slowest = u64::try_from(SLOWEST.as_micros()).unwrap_or(u64::MAX);
+        let latency = Histogram::new_with_max(slowest, 3).unwrap_or_else(|_| unreachable!("3 digits are allowed"));
         let state = State {
             messages: HashMap::new(),
             replied: HashSet::new(),
@@ -141,6 +92,7 @@ impl Ledger {
             posted: None,
             acked: false,
             replied: false,
+            permit: None,
         };
         self.state().messages.insert(tag.serial, message);
     }
@@ -174,6 +126,13 @@ impl Ledger {
         state.progress.missing += u64::from(missing);
         drop(state);
         self.stir();
+    }
+
+    /// Gives `permit` back once this message has its reply; at once where it wants none.
+    pub fn until_replied(&self, serial: u64, permit: OwnedSemaphorePermit) {
+        if let Some(message) = self.state().messages.get_mut(&serial).filter(|m| m.answered && !m.replied) {
+            message.permit = Some(permit);
+        }
     }
 
     /// A reply arrived in `chat`: checks its place, its count and its order by the tag in its text. A text that was joined
@@ -221,16 +180,26 @@ impl Ledger {
 
     /// Waits until every acked message that wants a reply has one; `false` when nothing moved for `patience`.
     pub async fn all_answered(&self, patience: Duration) -> bool {
+        let answered = async {
+            let mut changes = self.changes();
+            while self.progress().missing > 0 && changes.changed().await.is_ok() {}
+        };
+        tokio::select! {
+            () = answered => true,
+            () = self.stalled(patience) => false,
+        }
+    }
+
+    /// Ends when nothing moved for `patience`.
+    pub async fn stalled(&self, patience: Duration) {
         let mut changes = self.changes();
-        let mut seen = self.progress();
-        while seen.missing > 0 {
+        loop {
+            let seen = self.progress();
             let moved = async { while self.progress() == seen && changes.changed().await.is_ok() {} };
             if tokio::time::timeout(patience, moved).await.is_err() {
-                return false;
+                return;
             }
-            seen = self.progress();
         }
-        true
     }
 
     /// Acked messages whose reply is missing, at most `limit`, lowest serial first.
@@ -305,10 +274,11 @@ impl State {
         *last = tag.serial.max(*last);
         let Some(message) = self.messages.get_mut(&tag.serial).filter(|m| m.is(tag)) else { return };
         message.replied = true;
+        message.permit = None;
         let (was_missing, posted) = (message.acked && message.answered, message.posted);
         self.progress.missing -= u64::from(was_missing);
         if let Some(posted) = posted {
-            let micros = now.duration_since(posted).min(SLOWEST).as_micros();
+            let micros = now.duration_since(posted).as_micros();
             self.latency.saturating_record(u64::try_from(micros).unwrap_or(u64::MAX));
         }
     }
@@ -316,6 +286,10 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Semaphore;
+
     use super::*;
 
     fn posted(ledger: &Ledger, serial: u64, answered: bool) -> Tag {
@@ -364,6 +338,30 @@ mod tests {
             ledger.replied("c1", &tag.to_string());
         });
         assert!(done && ledger.summary().kept());
+    }
+
+    #[tokio::test]
+    async fn latencies_run_from_the_first_post_and_permits_until_the_reply() {
+        let (ledger, permits) = (Ledger::default(), Arc::new(Semaphore::new(10)));
+        for serial in 1..=100 {
+            let tag = posted(&ledger, serial, true);
+            if serial <= 10 {
+                ledger.until_replied(serial, Arc::clone(&permits).acquire_owned().await.unwrap());
+            }
+            let first = ledger.state().messages[&serial].posted.unwrap();
+            ledger.posted(serial);
+            ledger.state().note_reply(&tag, first + Duration::from_millis(10 * serial));
+        }
+        let summary = ledger.summary();
+        let close = |got: Duration, want: u64| got.abs_diff(Duration::from_millis(want)) <= Duration::from_millis(2);
+        assert!(close(summary.p95, 950) && close(summary.p99, 990) && close(summary.mean, 505), "{summary:?}");
+        assert_eq!(permits.available_permits(), 10);
+        posted(&ledger, 101, false);
+        ledger.until_replied(101, Arc::clone(&permits).acquire_owned().await.unwrap());
+        assert_eq!(permits.available_permits(), 10, "it wants no reply");
+        posted(&ledger, 102, true);
+        ledger.until_replied(102, Arc::clone(&permits).acquire_owned().await.unwrap());
+        assert_eq!(permits.available_permits(), 9);
     }
 
     #[test]

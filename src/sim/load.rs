@@ -30,8 +30,8 @@ pub struct Load {
     pub members: usize,
     /// Same seed, same messages.
     pub seed: u64,
-    /// Posts that wait for their answer at once.
-    pub in_flight: usize,
+    /// Messages under way at once: posted and without their reply, or without `success` where they want none.
+    pub under_way: usize,
     /// Share of messages that come twice at the same time.
     pub twins: f64,
     /// Share of messages that come again after later ones.
@@ -40,7 +40,7 @@ pub struct Load {
 
 impl Default for Load {
     fn default() -> Self {
-        Self { messages: 5000, chats: 50, members: 3, seed: 1, in_flight: 64, twins: 0.08, late: 0.07 }
+        Self { messages: 5000, chats: 50, members: 3, seed: 1, under_way: 64, twins: 0.08, late: 0.07 }
     }
 }
 
@@ -145,9 +145,10 @@ impl Load {
         }
     }
 
-    /// Posts everything; ends when the last post was answered or given up. Dropping it ends the posts under way.
+    /// Posts everything; ends when the last post was answered or given up, and never where replies are lost and nothing
+    /// under way ends ([`Ledger::stalled`] tells). Dropping it ends the posts under way.
     pub async fn run(&self, caller: &Caller, ledger: &Arc<Ledger>) {
-        let permits = Arc::new(Semaphore::new(self.in_flight.max(1)));
+        let permits = Arc::new(Semaphore::new(self.under_way.max(1)));
         let mut lanes = JoinSet::new();
         for plan in self.plan() {
             for message in &plan {
@@ -189,12 +190,13 @@ impl Poster {
     }
 
     async fn deliver(&self, message: &Planned) {
-        // A closed semaphore is not among this one's fates.
-        let _permit = self.permits.acquire().await;
+        // Nobody closes the semaphore.
+        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { return };
         let Tag { chat, sender, serial } = &message.tag;
         let payload = robot_text(chat, sender, &message.msg_id, &message.text);
         if self.caller.deliver(&payload, || self.ledger.posted(*serial)).await {
             self.ledger.acked(*serial);
+            self.ledger.until_replied(*serial, permit);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! - [`caller`]: WeCom's side of a callback: payloads, encryption, signature, retries.
 //! - [`load`]: thousands of messages over many chats, with doubles and late copies, all from one seed.
 //! - [`wecom`]: the robots' webhooks and, under `/action/`, the team's [`service`], which check what reaches them.
-//! - [`ledger`]: every message and every reply, and the [`violation`]s of what a gateway promises.
+//! - [`ledger`]: every message and every reply, the [`violation`]s of what a gateway promises, and a [`summary`].
 //! - [`scenario`]: configuration files for a gateway between the two, in a temporary folder.
 //!
 //! Always: nothing here looks inside the gateway; it meets it over HTTP alone.
@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod load;
 pub mod scenario;
 pub mod service;
+pub mod summary;
 #[cfg(test)]
 mod tests;
 pub mod violation;
@@ -22,9 +23,10 @@ mod wire;
 
 pub use behaviour::{Answer, Behaviour, Mix, Options, Rate};
 pub use caller::{Caller, robot_text};
-pub use ledger::{Ledger, Progress, Summary};
+pub use ledger::Ledger;
 pub use load::Load;
 pub use scenario::Scenario;
 pub use service::{Reaction, Service, ServiceAnswer};
+pub use summary::{Progress, Summary};
 pub use violation::{Tag, Violation};
 pub use wecom::FakeWeCom;

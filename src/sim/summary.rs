@@ -1,0 +1,54 @@
+//! What a load came to, in figures, as the [`Ledger`](super::Ledger) counts them from outside.
+
+use std::time::Duration;
+
+/// How far a load is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Messages posted at least once.
+    pub posted: u64,
+    /// Of these, answered with `success`.
+    pub acked: u64,
+    /// Posts beyond the first of a message: doubles, late copies, retries.
+    pub copies: u64,
+    /// Acked messages that want a reply.
+    pub wanted: u64,
+    /// Acked messages that want a reply and have none yet.
+    pub missing: u64,
+    /// Tagged replies that arrived.
+    pub replies: u64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Counts.
+    pub progress: Progress,
+    /// Replies in another chat than their message's.
+    pub misrouted: u64,
+    /// Replies beyond the first of a message.
+    pub repeated: u64,
+    /// Replies after the reply to a later message of the same member in the same chat.
+    pub out_of_order: u64,
+    /// Everything else that is recorded as a violation.
+    pub other: u64,
+    /// First post of a message to the arrival of its reply.
+    pub mean: Duration,
+    /// 95 % of replies came within this.
+    pub p95: Duration,
+    /// 99 % of replies came within this.
+    pub p99: Duration,
+    /// First post to last ack or reply.
+    pub took: Duration,
+}
+
+impl Summary {
+    /// Whether every promise that the ledger can see was kept.
+    pub fn kept(&self) -> bool {
+        self.progress.missing == 0 && self.misrouted + self.repeated + self.out_of_order + self.other == 0
+    }
+    /// Messages a second.
+    pub fn throughput(&self) -> f64 {
+        self.progress.acked as f64 / self.took.as_secs_f64().max(f64::EPSILON)
+    }
+}
