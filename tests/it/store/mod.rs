@@ -14,6 +14,7 @@ mod outbound;
 mod redis;
 mod settle;
 mod turn;
+mod walk;
 
 use std::time::Duration;
 
@@ -362,6 +363,8 @@ macro_rules! contract_suite {
                 busy_chats_are_those_with_something_waiting;
             model:
                 any_interleaving_keeps_the_promises;
+            walk:
+                random_walks_meet_no_surprise;
         }
     };
 }
