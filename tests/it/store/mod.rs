@@ -345,7 +345,8 @@ macro_rules! contract_suite {
                 a_back_off_parks_the_lane_although_the_head_went
                 a_back_off_outlives_an_empty_lane
                 a_lost_lease_settles_nothing
-                an_ended_lease_that_nobody_took_still_settles;
+                an_ended_lease_that_nobody_took_still_settles
+                an_ended_lease_that_was_passed_over_still_parks;
             late:
                 a_late_answer_is_queued
                 a_late_answer_is_queued_once_per_seq
