@@ -1,6 +1,6 @@
 //! Who may ask: the bearer of a token or, where none is configured, a client on this machine.
 //!
-//! Every scope may look, and all that is here is looking, so any token will do. Tokens are compared as digests, in
+//! Each scope includes those before it: `read` looks, `push` sends, `admin` changes. Tokens are compared as digests, in
 //! constant time, all of them each time: an answer tells nothing of how near a guess came.
 
 use std::net::{IpAddr, SocketAddr};
@@ -10,10 +10,10 @@ use axum::http::{Extensions, HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
-use subtle::{Choice, ConstantTimeEq};
+use subtle::ConstantTimeEq;
 
 use super::{AdminState, Failure};
-use crate::config::settings::AdminToken;
+use crate::config::settings::{AdminToken, Scope};
 
 /// Why somebody was turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,27 +22,32 @@ pub(super) enum Denied {
     Remote,
     /// No token was sent, or none of ours.
     Token,
+    /// The token may less than this needs.
+    Scope(Scope),
 }
 
-/// Lets those in who may look.
-pub(super) async fn require(State(state): State<AdminState>, request: Request, next: Next) -> Response {
-    match admit(&state.settings.admin.tokens, request.headers(), peer(request.extensions())) {
+/// Lets those in who have a scope.
+pub(super) async fn require(
+    State((state, scope)): State<(AdminState, Scope)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let held = admit(&state.settings.admin.tokens, request.headers(), peer(request.extensions()));
+    match held.and_then(|held| if held >= scope { Ok(()) } else { Err(Denied::Scope(scope)) }) {
         Ok(()) => next.run(request).await,
         Err(denied) => denied.into_response(),
     }
 }
 
-/// Whether a client with these headers and from this address may look.
-pub(super) fn admit(tokens: &[AdminToken], headers: &HeaderMap, peer: Option<IpAddr>) -> Result<(), Denied> {
+/// What a client with these headers and from this address may do.
+pub(super) fn admit(tokens: &[AdminToken], headers: &HeaderMap, peer: Option<IpAddr>) -> Result<Scope, Denied> {
     if tokens.is_empty() {
-        return if is_loopback(peer) { Ok(()) } else { Err(Denied::Remote) };
+        return if is_loopback(peer) { Ok(Scope::Admin) } else { Err(Denied::Remote) };
     }
     let sent = bearer(headers).ok_or(Denied::Token)?;
     let sent = Sha256::digest(sent);
-    let known = tokens
-        .iter()
-        .fold(Choice::from(0), |known, token| known | Sha256::digest(token.secret.expose())[..].ct_eq(&sent[..]));
-    if known.into() { Ok(()) } else { Err(Denied::Token) }
+    let is_sent = |token: &&AdminToken| Sha256::digest(token.secret.expose())[..].ct_eq(&sent[..]).into();
+    tokens.iter().filter(is_sent).map(|token| token.scope).max().ok_or(Denied::Token)
 }
 
 /// Where a request came from, as far as that is known.
@@ -73,6 +78,11 @@ impl IntoResponse for Denied {
                 "token_required",
                 "send `Authorization: Bearer <token>` with a token of [admin] tokens",
             ),
+            Self::Scope(scope) => Failure::new(
+                StatusCode::FORBIDDEN,
+                "scope_too_small",
+                format!("this needs a token of scope {}", scope.as_str()),
+            ),
         };
         ([(header::WWW_AUTHENTICATE, r#"Bearer realm="wecom-gateway""#)], failure).into_response()
     }
@@ -81,11 +91,14 @@ impl IntoResponse for Denied {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::settings::Scope;
     use crate::model::Secret;
 
-    fn tokens(secrets: &[&str]) -> Vec<AdminToken> {
-        let token = |secret: &&str| AdminToken { name: "ops".into(), secret: Secret::new(*secret), scope: Scope::Read };
+    fn tokens(secrets: &[(&str, Scope)]) -> Vec<AdminToken> {
+        let token = |(secret, scope): &(&str, Scope)| AdminToken {
+            name: "ops".into(),
+            secret: Secret::new(*secret),
+            scope: *scope,
+        };
         secrets.iter().map(token).collect()
     }
 
@@ -98,10 +111,10 @@ mod tests {
     #[test]
     fn without_tokens_only_this_machine_may_ask() {
         for (peer, expected) in [
-            (Some("127.0.0.1"), Ok(())),
-            (Some("127.8.9.1"), Ok(())),
-            (Some("::1"), Ok(())),
-            (Some("::ffff:127.0.0.1"), Ok(())),
+            (Some("127.0.0.1"), Ok(Scope::Admin)),
+            (Some("127.8.9.1"), Ok(Scope::Admin)),
+            (Some("::1"), Ok(Scope::Admin)),
+            (Some("::ffff:127.0.0.1"), Ok(Scope::Admin)),
             (Some("10.0.0.1"), Err(Denied::Remote)),
             (Some("::ffff:10.0.0.1"), Err(Denied::Remote)),
             (None, Err(Denied::Remote)),
@@ -113,11 +126,11 @@ mod tests {
 
     #[test]
     fn with_tokens_everybody_needs_one() {
-        let tokens = tokens(&["one", "two"]);
+        let tokens = tokens(&[("one", Scope::Read), ("two", Scope::Push)]);
         let here = Some(IpAddr::from([127, 0, 0, 1]));
         for (sent, expected) in [
-            ("Bearer one", Ok(())),
-            ("bearer  two", Ok(())),
+            ("Bearer one", Ok(Scope::Read)),
+            ("bearer  two", Ok(Scope::Push)),
             ("Bearer three", Err(Denied::Token)),
             ("Bearer on", Err(Denied::Token)),
             ("Bearer", Err(Denied::Token)),

@@ -1,6 +1,6 @@
 //! Why a request of an operator came to nothing.
 
-use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use tracing::warn;
@@ -48,6 +48,12 @@ impl From<RecordsError> for Failure {
 impl From<QueryRejection> for Failure {
     fn from(rejection: QueryRejection) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_query", rejection.body_text())
+    }
+}
+
+impl From<JsonRejection> for Failure {
+    fn from(rejection: JsonRejection) -> Self {
+        Self::new(rejection.status(), "bad_body", rejection.body_text())
     }
 }
 

@@ -1,7 +1,8 @@
 //! The operators' listener: probes, metrics and the API (contract, section 4).
 //!
 //! What always holds: every answer carries `X-Request-Id`; every error, from a wrong path to a lost database, has the
-//! one shape of [`crate::api_error`]; nothing but the probes answers to a stranger; nothing here changes a message.
+//! one shape of [`crate::api_error`]; nothing but the probes answers to a stranger; nothing here moves a message or a reply
+//! to another chat.
 //!
 //! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`: a peer whose address is not known counts as a
 //! stranger.
@@ -10,6 +11,7 @@ mod auth;
 mod chats;
 mod failure;
 mod probes;
+mod replies;
 mod trails;
 
 use std::sync::Arc;
@@ -19,11 +21,12 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde::Deserialize;
 
 use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
+use crate::config::settings::Scope;
 use crate::records::{Cursor, Records};
 use crate::sender::route::Routes;
 use crate::store::SharedStore;
@@ -55,9 +58,10 @@ pub fn router(state: AdminState) -> Router {
         .route("/deliveries", get(trails::deliveries))
         .route("/chats", get(chats::list))
         .route("/chats/{app}/{*chat}", get(chats::one))
+        .route("/replies", post(replies::post).layer(from_fn_with_state((state.clone(), Scope::Push), auth::require)))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn_with_state(state.clone(), auth::require));
+        .layer(from_fn_with_state((state.clone(), Scope::Read), auth::require));
     Router::new()
         .route("/livez", get(probes::livez))
         .route("/readyz", get(probes::readyz))

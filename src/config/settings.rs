@@ -80,6 +80,17 @@ pub enum Scope {
     Admin,
 }
 
+impl Scope {
+    /// Its word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Push => "push",
+            Self::Admin => "admin",
+        }
+    }
+}
+
 /// WeCom's side.
 #[derive(Clone, Debug)]
 pub struct WeCom {

@@ -252,8 +252,8 @@ impl Store for EmbeddedStore {
     }
 
     async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
-        let batch = JournalBatch { lines: Vec::new(), ..*batch };
-        self.step(move |step| observe::trim_journal(step, &batch)).await
+        let (from, count) = (batch.from, batch.count);
+        self.step(move |step| observe::trim_journal(step, from, count)).await
     }
 
     async fn depth(&self) -> Result<Depth> {
@@ -338,6 +338,20 @@ mod tests {
         store.ping().await.unwrap();
         limit("100000").await;
         fill().await.unwrap();
+    }
+
+    /// No test can cut the power, so this one looks at what SQLite was told.
+    #[tokio::test]
+    async fn the_writer_syncs_before_it_answers() {
+        let (_folder, store) = open();
+        let told = async |pragma: &'static str| {
+            let read = move |step: &Step<'_>| {
+                Ok(step.sql(pragma)?.query_row([], |row| row.get::<_, rusqlite::types::Value>(0))?)
+            };
+            store.step(read).await.unwrap()
+        };
+        assert_eq!(told("PRAGMA synchronous").await, 2.into());
+        assert_eq!(told("PRAGMA journal_mode").await, "wal".to_owned().into());
     }
 
     /// What comes in meanwhile is bounded by the disk's speed, so only the end is looked at.

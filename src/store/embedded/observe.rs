@@ -1,6 +1,6 @@
 //! What the store tells of itself: chats, depth, journal.
 
-use rusqlite::{Row, params};
+use rusqlite::Row;
 
 use super::chat::{Chat, State};
 use super::step::Step;
@@ -85,12 +85,9 @@ pub(super) fn read_journal(step: &Step<'_>, max: usize) -> Result<Vec<JournalBat
     Ok(vec![JournalBatch { shard: SHARD, from, count: lines.len(), lines }])
 }
 
-/// Numbers have no gaps and are never used again: a batch begins at the oldest line or was trimmed before.
-pub(super) fn trim_journal(step: &Step<'_>, batch: &JournalBatch) -> Result<()> {
-    let oldest: Option<i64> = step.sql("SELECT min(seq) FROM journal")?.query_row([], |row| row.get(0))?;
-    if oldest == Some(batch.from) {
-        let end = batch.from.saturating_add(i64::try_from(batch.count).unwrap_or(i64::MAX));
-        step.sql("DELETE FROM journal WHERE seq >= ?1 AND seq < ?2")?.execute(params![batch.from, end])?;
-    }
+/// Numbers are never used again: what another process trimmed before is not there any more, and nothing else is hit.
+pub(super) fn trim_journal(step: &Step<'_>, from: i64, count: usize) -> Result<()> {
+    let end = from.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
+    step.sql("DELETE FROM journal WHERE seq >= ?1 AND seq < ?2")?.execute([from, end])?;
     Ok(())
 }

@@ -14,6 +14,7 @@ mod outbound;
 mod redis;
 mod settle;
 mod turn;
+mod walk;
 
 use std::time::Duration;
 
@@ -345,7 +346,8 @@ macro_rules! contract_suite {
                 a_back_off_parks_the_lane_although_the_head_went
                 a_back_off_outlives_an_empty_lane
                 a_lost_lease_settles_nothing
-                an_ended_lease_that_nobody_took_still_settles;
+                an_ended_lease_that_nobody_took_still_settles
+                an_ended_lease_that_was_passed_over_still_parks;
             late:
                 a_late_answer_is_queued
                 a_late_answer_is_queued_once_per_seq
@@ -363,6 +365,8 @@ macro_rules! contract_suite {
                 busy_chats_are_those_with_something_waiting;
             model:
                 any_interleaving_keeps_the_promises;
+            walk:
+                random_walks_meet_no_surprise;
         }
     };
 }

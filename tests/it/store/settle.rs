@@ -133,3 +133,21 @@ pub async fn an_ended_lease_that_nobody_took_still_settles(fixture: &impl Fixtur
     assert!(matches!(settled, Settled::Released), "{settled:?}");
     assert_eq!(text_of(&take_reply(&store).await), "2");
 }
+
+/// Also when a claim saw that it ended, but took another lane: what is parked then is not claimable.
+pub async fn an_ended_lease_that_was_passed_over_still_parks(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let chats = chats_of_one_shard(fixture, 2);
+    queue_texts(&store, &chats[0], &["1"]).await;
+    let slow = take_reply(&store).await;
+    begin(&store, begin_of(&slow)).await;
+    let heavy = Turn { weight: 100, head_start: LONG };
+    queue(&store, heavy, vec![reply("other", &chats[1], 0, "other")]).await;
+    store.renew(Side::Out, vec![slow.lease.clone()], Duration::ZERO).await.expect("renew");
+    pass(Duration::from_millis(2)).await;
+    assert_eq!(text_of(&take_reply(&store).await), "other");
+    let settled = settle(&store, settle_of(&slow, Fate::Again { park: LONG, why: ParkReason::Held })).await;
+    assert!(matches!(settled, Settled::Released), "{settled:?}");
+    assert!(store.claim_replies(1, LONG).await.expect("claim").items.is_empty());
+    assert_eq!(status(&store, &chats[0]).await.parked.expect("parked").0, "held");
+}

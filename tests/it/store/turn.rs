@@ -185,13 +185,18 @@ pub async fn going_on_meets_a_dead_chat(fixture: &impl Fixture) {
 /// Otherwise the next head, begun and never sent, would be told unknown.
 pub async fn a_settle_whose_answer_was_lost_can_be_repeated(fixture: &impl Fixture) {
     let store = fixture.store();
-    let first = begun(&store, "chat", &["a", "b"]).await;
+    let chats = chats_of_one_shard(fixture, 2);
+    let first = begun(&store, &chats[0], &["a", "b"]).await;
     let call = settle_and_go_on(&first, Fate::Delivered);
-    for _ in 0..2 {
+    let goes_on = async || {
         let settled = settle(&store, call.clone()).await;
         let Settled::Next(second, Some(Begun::Go)) = settled else { panic!("it goes on: {settled:?}") };
         assert_eq!(text_of(&second), "b");
-    }
+    };
+    goes_on().await;
+    // Whoever's turn it is by now: what is begun is sent.
+    queue_with(&store, &chats[1], ahead(1000), &["other"]).await;
+    goes_on().await;
     let settled = stages(&store, &first.delivery.request_id).await;
     assert_eq!(settled.iter().filter(|s| **s == Stage::Settled).count(), 1);
 }

@@ -89,6 +89,7 @@ return each(function(lane, lease, delivery, fate, first, second, last_error, wei
   -- Ours, but with another head: this settle was applied, its answer was lost, and it went on. It goes on again; a head
   -- that it began already is the caller's to send, whoever's turn it is by now.
   if head and head.id == delivery then
+    -- Takes no memory, so that a full server can be drained (see shared/batch.lua).
     redis.call('ZREM', K.ready('out'), lane)
     remember_turn(lane, weight, head_start)
     if last_error ~= '' then

@@ -1,0 +1,78 @@
+//! `POST /api/v1/replies`: the late answer of an action that said `202`. It is taken only for a message that waits for
+//! one and only into that message's own chat; the same `seq` again changes nothing.
+
+use axum::Json;
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tracing::info;
+
+use super::{AdminState, Failure};
+use crate::model::Lane;
+use crate::store::{Answered, LateAnswer, Stage, Turn};
+use crate::worker::reply::{Origin, Replies};
+
+/// A late answer as it is posted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LateReply {
+    app: String,
+    chat: String,
+    request_id: String,
+    /// The caller's number of this answer: a repeat has the same.
+    #[serde(default)]
+    seq: u64,
+    /// WeCom's own message JSON, in order.
+    messages: Vec<Value>,
+}
+
+/// Queues it, or says why not.
+pub(super) async fn post(
+    State(state): State<AdminState>,
+    body: Result<Json<LateReply>, JsonRejection>,
+) -> Result<Json<Value>, Failure> {
+    let Json(late) = body?;
+    let lane = Lane::of_chat(&late.app, &late.chat);
+    let waiting = state.store.waiting(&lane, &late.request_id).await?.ok_or_else(not_waiting)?;
+    let origin = Origin {
+        key: waiting.key,
+        request_id: late.request_id.clone(),
+        received_at: waiting.received_at,
+        expires_at: waiting.expires_at,
+    };
+    let route = state.routes.of(&late.app, &late.chat);
+    let replies = origin
+        .replies(route, &late.messages, &format!("{}.", late.seq))
+        .map_err(|error| Failure::new(StatusCode::BAD_REQUEST, "bad_message", format!("messages: {error}")))?;
+    let Replies { deliveries, summary, lines: dropped } = replies;
+    let mut lines = vec![origin.line(Stage::Answered, json!({"seq": late.seq, "replies": summary}))];
+    lines.extend(dropped);
+    let answer = LateAnswer {
+        request_id: late.request_id,
+        lane,
+        seq: late.seq,
+        replies: deliveries,
+        turn: Turn { weight: route.map_or(1, |route| route.weight), head_start: state.settings.sender.head_start },
+        depth_limit: state.settings.store.lane_depth,
+        lines,
+    };
+    let word = match state.store.answer_late(answer).await? {
+        Answered::Queued if route.is_none() => "dropped",
+        Answered::Queued => "queued",
+        Answered::Repeat => "repeat",
+        Answered::NotWaiting => return Err(not_waiting()),
+        Answered::LaneFull => {
+            let text = "too many replies wait for this chat (store.lane_depth); nothing was queued, post it again";
+            return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "lane_full", text));
+        }
+    };
+    info!(request_id = %origin.request_id, app = %late.app, chat_id = %late.chat, seq = late.seq, word, "late answer");
+    Ok(Json(json!({"state": word})))
+}
+
+fn not_waiting() -> Failure {
+    let text = "no message of this chat waits for an answer under this request_id; it may have waited too long";
+    Failure::new(StatusCode::NOT_FOUND, "not_waiting", text)
+}

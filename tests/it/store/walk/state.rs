@@ -1,0 +1,109 @@
+//! What the model of a random walk knows of lanes, and what the steps do to them.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::*;
+
+/// What a lane's worker holds.
+#[derive(Default)]
+pub enum Work<T> {
+    /// Nobody has the lane.
+    #[default]
+    Free,
+    /// A worker has it.
+    Held(T),
+    /// Its worker's lease is over, and nobody took it since: the worker may still finish.
+    Ended(T),
+}
+
+impl<T> Work<T> {
+    pub fn is_claimable(&self) -> bool {
+        !matches!(self, Self::Held(_))
+    }
+    pub fn worker(&self) -> Option<&T> {
+        match self {
+            Self::Free => None,
+            Self::Held(item) | Self::Ended(item) => Some(item),
+        }
+    }
+}
+
+/// An inbound lane of the model.
+#[derive(Default)]
+pub struct Member {
+    pub chat: usize,
+    pub name: String,
+    pub waiting: VecDeque<Arrival>,
+    /// By message id: whose it is, and whether it is done.
+    pub marks: HashMap<String, (String, bool)>,
+    pub work: Work<ClaimedMessage>,
+    /// Workers that lost the lane.
+    pub late: Vec<ClaimedMessage>,
+}
+
+/// An outbound lane of the model.
+#[derive(Default)]
+pub struct Chat {
+    pub name: String,
+    pub waiting: VecDeque<Delivery>,
+    pub work: Work<ClaimedReply>,
+    pub late: Vec<ClaimedReply>,
+    pub begun: bool,
+    pub attempts: u32,
+    pub refusals: u32,
+    pub failures: u32,
+    pub dead: bool,
+}
+
+impl Member {
+    /// Drops the heads that a claim drops; answers their requests.
+    pub fn drop_copies(&mut self) -> Vec<String> {
+        let mut dropped = Vec::new();
+        while let Some(head) = self.waiting.front() {
+            match self.marks.get(&head.message.msg_id) {
+                Some((owner, done)) if *done || *owner != head.message.request_id => {
+                    dropped.push(head.message.request_id.clone());
+                    self.waiting.pop_front();
+                }
+                _ => break,
+            }
+        }
+        dropped
+    }
+}
+
+impl Chat {
+    pub fn drop_head(&mut self) {
+        self.waiting.pop_front();
+        (self.begun, self.attempts, self.refusals) = (false, 0, 0);
+    }
+    /// The head as a claim must bring it.
+    pub fn agrees(&self, claimed: &ClaimedReply, begun: bool) {
+        assert_eq!(Some(&claimed.delivery), self.waiting.front());
+        let counts = (claimed.attempts, claimed.refusals, claimed.failures, claimed.begun);
+        assert_eq!(counts, (self.attempts, self.refusals, self.failures, begun), "{}", claimed.delivery.id);
+    }
+    /// Applies a fate to the head; answers whether the lane may be gone on with.
+    pub fn apply(&mut self, fate: &Fate) -> bool {
+        match fate {
+            Fate::Delivered => {
+                self.failures = 0;
+                self.drop_head();
+                true
+            }
+            Fate::Ended { back_off, chat_dead } => {
+                self.failures += u32::from(back_off.is_some());
+                self.dead |= chat_dead.is_some();
+                self.drop_head();
+                back_off.is_none()
+            }
+            Fate::Again { why, .. } => {
+                self.begun = false;
+                self.attempts += u32::from(*why == ParkReason::Transient);
+                self.failures += u32::from(*why == ParkReason::Transient);
+                self.refusals += u32::from(*why == ParkReason::Paced);
+                false
+            }
+        }
+    }
+}
