@@ -95,17 +95,24 @@ async fn on_store(options: &Options) -> anyhow::Result<bool> {
     let caller = Caller::new(format!("http://{}/callback/{APP}", app.callback_addr()), crypto)?;
 
     let ledger = Arc::clone(fake.ledger());
-    drive(&load, &caller, &ledger).await;
-    let summary = ledger.summary();
-    print!("{}", table(options, &summary));
-    complain(&ledger);
-    if options.stay {
+    let finished = tokio::select! {
+        () = drive(&load, &caller, &ledger) => true,
+        _ = tokio::signal::ctrl_c() => false,
+    };
+    if finished {
+        print!("{}", table(options, &ledger.summary()));
+        complain(&ledger);
+    }
+    if finished && options.stay {
         eprintln!("the gateway stays up: http://{} (Ctrl-C ends it)", app.admin_addr());
         tokio::signal::ctrl_c().await.context("can't wait for Ctrl-C")?;
     }
     app.stop().await;
     fake.stop().await;
     drop(scenario);
+    if !finished {
+        bail!("interrupted before the end");
+    }
     let summary = ledger.summary();
     Ok(summary.kept() && summary.progress.acked == u64::from(options.messages))
 }
