@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 use wecom_gateway::sim::scenario::{json_app, robot_app};
 use wecom_gateway::sim::{Answer, FakeWeCom, Load, Mix, Options, Scenario, ServiceAnswer, Tag, robot_text};
 
@@ -30,6 +30,7 @@ on_both_stores!(
     ten_json_posts_at_once_are_one_message,
     every_trail_ends_in_one_outcome,
     a_failing_action_is_one_apology,
+    a_late_answer_reaches_its_own_chat_once,
     stopping_finishes_what_is_under_way,
     a_fresh_gateway_goes_on_where_the_first_stopped,
     a_load_with_copies_and_slow_robots_keeps_every_promise,
@@ -305,6 +306,31 @@ async fn a_failing_action_is_one_apology(on: On) {
     world.fence("c1", "u1").await;
     assert_eq!((world.texts("c1").len(), world.fake.service().count()), (failures, failures));
     assert!(world.texts("c1").iter().all(|text| Tag::of(text).is_none()), "{:?}", world.texts("c1"));
+    world.end().await;
+}
+
+async fn a_late_answer_reaches_its_own_chat_once(on: On) {
+    let world = World::new(on, &["c1", "c2"]).await;
+    world.fake.service().script("orders", [ServiceAnswer::Status(202).after(Duration::ZERO)]);
+    world.say("c1", "u1", "l1", "/query 1").await;
+    world.ends("l1", "waiting").await;
+    let trail = world.api("messages/l1", |_| true).await;
+    let request_id = trail["items"][0]["request_id"].as_str().unwrap().to_owned();
+    let text = |n: u32| json!([{"msgtype": "text", "text": {"content": format!("[c1 u1 {n}] late")}}]);
+    let post = async |chat: &str, seq: u32, messages: Value| {
+        let late = json!({"app": APP, "chat": chat, "request_id": request_id, "seq": seq, "messages": messages});
+        world.post("replies", &late).await
+    };
+    // Another chat, or a message that WeCom would refuse: nothing is taken.
+    assert_eq!(post("c2", 0, text(1)).await.0, 404);
+    assert_eq!(post("c1", 0, json!([{"msgtype": "text", "text": {"content": ""}}])).await.0, 400);
+    for (seq, state) in [(0, "queued"), (0, "repeat"), (1, "queued"), (1, "repeat")] {
+        assert_eq!(post("c1", seq, text(seq + 1)).await, (200, json!({"state": state})));
+    }
+    world.fence("c1", "u1").await;
+    world.ends("l1", "delivered").await;
+    assert_eq!(world.texts("c1"), ["[c1 u1 1] late", "[c1 u1 2] late"]);
+    assert_eq!(world.texts("c2"), [""; 0]);
     world.end().await;
 }
 

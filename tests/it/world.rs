@@ -111,6 +111,13 @@ impl World {
         }
     }
 
+    /// `POST /api/v1/…`: status and answer.
+    pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let url = format!("http://{}/api/v1/{path}", self.app.admin_addr());
+        let answer = self.http.post(&url).json(body).send().await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
     /// Waits until the trail of a message ends; its outcome and reason.
     pub async fn outcome(&self, msg_id: &str) -> (String, Option<String>) {
         let trail = self

@@ -164,7 +164,7 @@ impl Walk {
     async fn release_in(&mut self, at: usize) {
         let member = &mut self.members[at];
         if let Work::Held(item) | Work::Ended(item) = std::mem::replace(&mut member.work, Work::Free) {
-            self.store.release(Side::In, vec![item.lease.clone()]).await.expect("release");
+            self.store.release(Side::In, vec![item.lease.clone()], Duration::ZERO).await.expect("release");
             member.late.push(item);
         }
     }
