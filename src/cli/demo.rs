@@ -95,18 +95,26 @@ async fn on_store(options: &Options) -> anyhow::Result<bool> {
     let caller = Caller::new(format!("http://{}/callback/{APP}", app.callback_addr()), crypto)?;
 
     let ledger = Arc::clone(fake.ledger());
-    drive(&load, &caller, &ledger).await;
-    let summary = ledger.summary();
-    print!("{}", table(options, &summary));
-    complain(&ledger);
-    if options.stay {
+    let finished = tokio::select! {
+        () = drive(&load, &caller, &ledger) => true,
+        _ = tokio::signal::ctrl_c() => false,
+    };
+    if finished {
+        print!("{}", table(options, &ledger.summary()));
+        complain(&ledger);
+    }
+    if finished && options.stay {
         eprintln!("the gateway stays up: http://{} (Ctrl-C ends it)", app.admin_addr());
         tokio::signal::ctrl_c().await.context("can't wait for Ctrl-C")?;
     }
     app.stop().await;
     fake.stop().await;
     drop(scenario);
-    Ok(ledger.summary().kept())
+    if !finished {
+        bail!("interrupted before the end");
+    }
+    let summary = ledger.summary();
+    Ok(summary.kept() && summary.progress.acked == u64::from(options.messages))
 }
 
 /// The gateway's settings, read from files as a user's are, and the folder that holds them.
@@ -185,7 +193,7 @@ fn table(options: &Options, summary: &Summary) -> String {
     let ms = |d: Duration| format!("{:.1} ms", d.as_secs_f64() * 1000.0);
     let must_be_0 = |n: u64| if n == 0 { "0".to_owned() } else { format!("{n}  (must be 0)") };
     let rows = [
-        ("messages", p.posted.to_string()),
+        ("messages", options.messages.to_string()),
         ("messages taken", p.acked.to_string()),
         ("copies sent", p.copies.to_string()),
         ("duplicates stopped", p.copies.saturating_sub(summary.repeated).to_string()),
@@ -194,7 +202,7 @@ fn table(options: &Options, summary: &Summary) -> String {
         ("replies repeated", must_be_0(summary.repeated)),
         ("replies out of order", must_be_0(summary.out_of_order)),
         ("replies lost", must_be_0(p.missing)),
-        ("messages refused", must_be_0(p.posted - p.acked)),
+        ("messages not taken", must_be_0(u64::from(options.messages) - p.acked)),
         ("other faults", must_be_0(summary.other)),
         ("latency, mean", ms(summary.mean)),
         ("latency, P95", ms(summary.p95)),
