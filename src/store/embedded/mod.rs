@@ -1,13 +1,13 @@
 //! The embedded store: SQLite, one writer, group commit.
 //!
 //! One file `store.db`, write-ahead log, `synchronous = FULL`: what was answered is on the disk. All verbs run on the
-//! [`writer`] thread, many in one transaction, so no two steps ever interleave and no lock is waited for. What can be
+//! `writer` thread, many in one transaction, so no two steps ever interleave and no lock is waited for. What can be
 //! done elsewhere (writing and reading JSON) is done in the caller's task. Nothing of the state lives in memory: after a
 //! crash the file is everything.
 //!
-//! - [`inbound`], [`outbound`], [`late`], [`observe`]: the verbs, as functions of one [`step::Step`].
-//! - [`chat`]: the row of an outbound lane.
-//! - [`checkpoint`], [`sweep`]: what keeps the log and the file small.
+//! - `inbound`, `outbound`, `late`, `observe`: the verbs, as functions of one `step::Step`.
+//! - `chat`: the row of an outbound lane.
+//! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
 mod chat;
 mod checkpoint;
