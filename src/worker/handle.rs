@@ -46,8 +46,19 @@ impl Decided {
     }
 }
 
-/// Handles `claimed` and answers what has to be committed.
-pub(super) async fn handle(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -> (Commit, Outcome) {
+/// What has to be committed, and what the log says of it.
+pub(super) struct Handled {
+    pub commit: Commit,
+    pub outcome: Outcome,
+    pub rule: Option<String>,
+    pub action: Option<&'static str>,
+    pub reason: Option<String>,
+    /// `[{id, digest}]` of the replies.
+    pub replies: Value,
+}
+
+/// Handles `claimed`.
+pub(super) async fn handle(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -> Handled {
     let began = Instant::now();
     let message = &claimed.message;
     // A panic in a rule or an action is that message's failure and nobody else's.
@@ -105,13 +116,7 @@ async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run:
     }
 }
 
-fn commit(
-    context: &Context,
-    app: &AppRuntime,
-    claimed: &ClaimedMessage,
-    decided: Decided,
-    began: Instant,
-) -> (Commit, Outcome) {
+fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided: Decided, began: Instant) -> Handled {
     let message = &claimed.message;
     let route = context.routes.of(&message.app, &message.chat_id);
     let origin = Origin {
@@ -120,7 +125,7 @@ fn commit(
         received_at: message.received_at,
         expires_at: message.received_at.saturating_add(millis(app.settings.max_reply_age)),
     };
-    let (decided, replies) = match origin.replies(route, &decided.messages, "") {
+    let (mut decided, replies) = match origin.replies(route, &decided.messages, "") {
         Ok(replies) => (decided, replies),
         Err(error) => {
             let decided = decided.failed(&message.request_id, format!("the answer can't be sent: {error}"));
@@ -134,7 +139,7 @@ fn commit(
             "the reply was dropped: the chat has no route; give it a [[chats]] entry with a webhook");
     }
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
-    let session = decided.exchange.map(|exchange| {
+    let session = decided.exchange.take().map(|exchange| {
         let (session, fits) = session::after(claimed.session.clone(), &message.text, &decided.messages, exchange.vars);
         if !fits {
             warn!(request_id = %message.request_id, "the action's vars are too large; they stay as they were");
@@ -143,7 +148,7 @@ fn commit(
     });
     let handled = json!({
         "rule": decided.rule, "trigger": decided.trigger, "action": decided.action, "outcome": decided.outcome.as_str(), "reason": decided.reason,
-        "replies": replies.summary, "elapsed_ms": millis(began.elapsed()), "redelivered": claimed.redelivered,
+        "replies": &replies.summary, "elapsed_ms": millis(began.elapsed()), "redelivered": claimed.redelivered,
     });
     let mut lines = vec![origin.line(Stage::Handled, handled)];
     lines.extend(replies.lines);
@@ -164,7 +169,8 @@ fn commit(
         await_late: (outcome == Outcome::Waiting).then_some(ticket),
         lines,
     };
-    (commit, outcome)
+    let Decided { rule, action, reason, .. } = decided;
+    Handled { commit, outcome, rule, action, reason, replies: replies.summary }
 }
 
 /// The commit that takes the place of one whose replies found no room in the chat's out-lane.

@@ -184,13 +184,14 @@ async fn work(context: Arc<Context>, job: Job) {
         }
     }
     let began = Instant::now();
-    let (commit, outcome) = handle::handle(&context, app, &job.claimed).await;
-    match settle(&context, commit).await {
+    let handled = handle::handle(&context, app, &job.claimed).await;
+    match settle(&context, handled.commit).await {
         Some(Committed::Done | Committed::LaneFull) => {
-            context.metrics.handled(&message.app, outcome);
+            context.metrics.handled(&message.app, handled.outcome);
             info!(
                 request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
-                sender_key = %message.sender_key, msg_id = %message.msg_id, outcome = outcome.as_str(),
+                sender_key = %message.sender_key, msg_id = %message.msg_id, rule = handled.rule, action = handled.action,
+                outcome = handled.outcome.as_str(), reason = handled.reason, replies = %handled.replies,
                 waited_ms = waited, elapsed_ms = began.elapsed().as_millis() as u64, "message handled"
             );
         }
