@@ -12,7 +12,7 @@ mod refusal;
 mod window;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -25,13 +25,13 @@ use tracing::{info, warn};
 use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::{App, AppKind, Order};
-use crate::model::{ChatKind, Lane, Message, MessageKey, digest_id, now_ms};
+use crate::model::{ChatKind, Lane, Message, digest_id, now_ms};
 use crate::store::{Arrival, Enqueued, SharedStore};
 use crate::telemetry::metrics::Metrics;
 use crate::wecom::payload::{self, Payload};
 use query::Query;
 use refusal::Refusal;
-use window::{Admission, Shared, Window};
+use window::{Admission, Lead, Shared, Window};
 
 /// What became of a message at the store, shared by its copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,13 +150,13 @@ impl Inner {
         let plain = authentic::payload(app, query, headers, body, self.settings.dedup.max_skew)?;
         let payload = payload::parse(&plain, &app.fields)?;
         let message = message(app, payload, &plain, request_id)?;
-        let key = message.key();
-        let (taken, copy) = match self.window.admit(&key) {
+        let mark_ttl = app.mark_ttl(&message);
+        let (taken, copy) = match self.window.admit(&message.key(), mark_ttl) {
             Admission::Known => (Taken::Duplicate, true),
             Admission::Follow(shared) => (wait(shared, deadline).await, true),
-            Admission::Lead(tell) => {
-                let shared = tell.subscribe();
-                self.store(app, message.clone(), key, tell);
+            Admission::Lead(lead) => {
+                let shared = lead.follow();
+                self.store(app, message.clone(), mark_ttl, lead);
                 (wait(shared, deadline).await, false)
             }
         };
@@ -174,18 +174,18 @@ impl Inner {
     }
 
     /// Stores in a task of its own: a client that goes away, or the deadline, must not leave the copies without an answer.
-    fn store(&self, app: &App, message: Message, key: MessageKey, tell: tokio::sync::watch::Sender<Option<Taken>>) {
+    fn store(&self, app: &App, message: Message, mark_ttl: Duration, lead: Lead) {
         let arrival = Arrival {
             lane: match self.settings.workers.order {
                 Order::Sender => Lane::of_sender(&message.app, &message.chat_id, &message.sender_key),
                 Order::Chat => Lane::of_chat(&message.app, &message.chat_id),
             },
             max_age: app.max_reply_age,
-            mark_ttl: app.mark_ttl(&message),
+            mark_ttl,
             message,
             depth_limit: self.settings.store.lane_depth,
         };
-        let (store, metrics, window) = (self.store.clone(), self.metrics.clone(), self.window.clone());
+        let (store, metrics) = (self.store.clone(), self.metrics.clone());
         tokio::spawn(async move {
             let taken = match store.enqueue(vec![arrival]).await.map(|answers| answers.first().copied()) {
                 Ok(Some(Enqueued::Stored)) => Taken::Stored,
@@ -198,7 +198,7 @@ impl Inner {
                     Taken::Refused("store_unavailable")
                 }
             };
-            window.settle(key, &tell, taken);
+            lead.settle(taken);
         });
     }
 }
