@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, Method, Request, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use tracing::{info, warn};
@@ -76,10 +77,11 @@ impl Ingress {
     }
 }
 
-async fn nowhere() -> Response {
-    let request_id = new_request_id();
-    ApiError::new(StatusCode::NOT_FOUND, "not_found", "nothing here; callbacks go to /callback/<app>")
-        .respond(&request_id)
+async fn nowhere(State(Ingress(ingress)): State<Ingress>, request: Request<Body>) -> Response {
+    let began = Instant::now();
+    let server = &ingress.settings.server;
+    body::drain(request.into_body(), server.max_body, began + server.deadline).await;
+    ingress.conclude("", &new_request_id(), began, Err(Refusal::Nowhere))
 }
 
 fn new_request_id() -> String {
@@ -88,27 +90,15 @@ fn new_request_id() -> String {
 
 async fn callback(
     State(Ingress(ingress)): State<Ingress>,
-    Path(app_id): Path<String>,
+    app_id: Result<Path<String>, PathRejection>,
     RawQuery(query): RawQuery,
     request: Request<Body>,
 ) -> Response {
-    let began = Instant::now();
-    let request_id = new_request_id();
+    let (began, request_id) = (Instant::now(), new_request_id());
+    // A name that is no UTF-8 is no app's, nor is an empty one.
+    let app_id = app_id.map(|Path(id)| id).unwrap_or_default();
     let answer = ingress.answer(&app_id, query.as_deref().unwrap_or(""), request, &request_id, began).await;
-    // The app's name in a label only where there is such an app: a stranger can't grow the metrics.
-    let app = ingress.settings.apps.get(&app_id).map_or("", |app| app.id.as_str());
-    match answer {
-        Ok((response, result)) => {
-            ingress.metrics.callback(app, result, began.elapsed());
-            with_request_id(response, &request_id)
-        }
-        Err(refusal) => {
-            let (status, code) = (refusal.status(), refusal.code());
-            ingress.metrics.callback(app, code, began.elapsed());
-            warn!(%request_id, app, code, status = status.as_u16(), reason = %refusal, "callback refused");
-            ApiError::new(status, code, refusal.to_string()).respond(&request_id)
-        }
-    }
+    ingress.conclude(&app_id, &request_id, began, answer)
 }
 
 type Answer = Result<(Response, &'static str), Refusal>;
@@ -134,8 +124,29 @@ impl Inner {
                 Ok((([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], plain).into_response(), "verified"))
             }
             (&Method::POST, _) => self.take(app, query, &parts.headers, &body, request_id, deadline).await,
-            _ => Err(Refusal::Method("GET and POST")),
+            _ => Err(Refusal::Method("GET, POST")),
         }
+    }
+
+    /// Counts an answer and gives it its name; a refusal gets its shape.
+    fn conclude(&self, app_id: &str, request_id: &str, began: Instant, answer: Answer) -> Response {
+        // The app's name in a label only where there is such an app: a stranger can't grow the metrics.
+        let app = self.settings.apps.get(app_id).map_or("", |app| app.id.as_str());
+        let refusal = match answer {
+            Ok((response, result)) => {
+                self.metrics.callback(app, result, began.elapsed());
+                return with_request_id(response, request_id);
+            }
+            Err(refusal) => refusal,
+        };
+        let (status, code) = (refusal.status(), refusal.code());
+        self.metrics.callback(app, code, began.elapsed());
+        warn!(request_id, app, code, status = status.as_u16(), reason = %refusal, "callback refused");
+        let mut response = ApiError::new(status, code, refusal.told()).respond(request_id);
+        if let Refusal::Method(allowed) = refusal {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+        }
+        response
     }
 
     async fn take(
