@@ -26,7 +26,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -39,7 +39,7 @@ use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
     Enqueued, JournalBatch, LateAnswer, Lease, Result, Settle, Settled, Side, Store, StoreError, Waiting, Wakeups,
 };
-use crate::model::Lane;
+use crate::model::{Lane, now_ms};
 
 /// How long a statement waits for another connection's lock (the checkpoint's, or a shell's).
 const BUSY: Duration = Duration::from_secs(5);
@@ -142,7 +142,19 @@ fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<()> {
         Some(_) => {}
         None => drop(transaction.execute("INSERT INTO meta (name, value) VALUES ('shards', ?1)", [shards])?),
     }
+    free_leases(&transaction)?;
     Ok(transaction.commit()?)
+}
+
+/// The folder is ours alone ([`crate::store::lock`]), so whoever held these leases is gone: nobody has to wait for their end.
+/// An attempt that was begun under one stays begun.
+fn free_leases(transaction: &Transaction<'_>) -> Result<()> {
+    transaction.execute("UPDATE in_lanes SET leased = 0, due = ?1, lease = NULL WHERE leased = 1", [now_ms()])?;
+    transaction.execute(
+        "UPDATE chats SET state = CASE WHEN tail > head THEN 'ready' ELSE 'idle' END, lease = NULL WHERE state = 'leased'",
+        [],
+    )?;
+    Ok(())
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
