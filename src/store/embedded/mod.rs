@@ -6,7 +6,7 @@
 //! crash the file is everything.
 //!
 //! - [`inbound`], [`outbound`], [`late`], [`observe`]: the verbs, as functions of one [`step::Step`].
-//! - [`chat`]: the row of an outbound lane.
+//! - [`chat`]: the row of an outbound lane; [`pace`]: its window of sends.
 //! - [`checkpoint`], [`sweep`]: what keeps the log and the file small.
 
 mod chat;
@@ -15,6 +15,7 @@ mod inbound;
 mod late;
 mod observe;
 mod outbound;
+mod pace;
 mod step;
 mod sweep;
 mod writer;
@@ -44,7 +45,7 @@ use crate::model::Lane;
 /// How long a statement waits for another connection's lock (the checkpoint's, or a shell's).
 const BUSY: Duration = Duration::from_secs(5);
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 1;
+const LAYOUT: i64 = 2;
 
 /// SQLite in one file, written by one thread.
 pub struct EmbeddedStore {
