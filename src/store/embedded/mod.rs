@@ -6,7 +6,7 @@
 //! crash the file is everything.
 //!
 //! - `inbound`, `outbound`, `late`, `observe`: the verbs, as functions of one `step::Step`.
-//! - `chat`: the row of an outbound lane.
+//! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
 mod chat;
@@ -15,6 +15,7 @@ mod inbound;
 mod late;
 mod observe;
 mod outbound;
+mod pace;
 mod step;
 mod sweep;
 mod writer;
@@ -26,6 +27,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -44,7 +46,7 @@ use crate::model::{Lane, now_ms};
 /// How long a statement waits for another connection's lock (the checkpoint's, or a shell's).
 const BUSY: Duration = Duration::from_secs(5);
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 1;
+const LAYOUT: i64 = 2;
 
 /// SQLite in one file, written by one thread.
 pub struct EmbeddedStore {
@@ -111,6 +113,8 @@ fn connect(file: &Path) -> Result<Connection> {
     let conn = Connection::open(file)?;
     conn.busy_timeout(BUSY)?;
     conn.set_prepared_statement_cache_capacity(64);
+    // Plans must not depend on bound values: else each `LIMIT ?` is planned anew whenever its value changes.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     // Checkpoints are ours, and a log that grew once is cut back by them.

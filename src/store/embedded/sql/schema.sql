@@ -74,8 +74,9 @@ CREATE TABLE IF NOT EXISTS chats (
     lease      TEXT,
     parked_for TEXT,
     failures   INTEGER NOT NULL DEFAULT 0,
-    -- Times of the last sends, oldest first, as a JSON list.
-    sends      TEXT    NOT NULL DEFAULT '[]',
+    -- Sends so far, and when the last of them was.
+    sent       INTEGER NOT NULL DEFAULT 0,
+    last_send  INTEGER NOT NULL DEFAULT 0,
     -- The digest of the route by which the chat is dead.
     dead       TEXT,
     last_error TEXT,
@@ -85,6 +86,14 @@ CREATE TABLE IF NOT EXISTS chats (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS out_ready   ON chats (turn) WHERE state = 'ready';
 CREATE INDEX IF NOT EXISTS out_waiting ON chats (due)  WHERE state IN ('leased', 'parked');
+
+-- When a chat's `n`-th send was, for those that its pace still asks for and a few more; the last one stands in `chats`.
+CREATE TABLE IF NOT EXISTS sends (
+    chat INTEGER NOT NULL,
+    n    INTEGER NOT NULL,
+    at   INTEGER NOT NULL,
+    PRIMARY KEY (chat, n)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS deliveries (
     chat        INTEGER NOT NULL,
