@@ -44,11 +44,12 @@ CREATE TABLE IF NOT EXISTS marks (
     expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- With a rowid: such a row may fill a page, a clustered one spills into further pages from a quarter of a page on.
 CREATE TABLE IF NOT EXISTS sessions (
-    key        TEXT    PRIMARY KEY,
+    key        TEXT    PRIMARY KEY NOT NULL,
     body       TEXT    NOT NULL,
     expires_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- Messages whose answer comes later; `seqs` is a JSON list of the answers taken.
 CREATE TABLE IF NOT EXISTS late (
