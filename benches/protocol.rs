@@ -46,16 +46,17 @@ fn callbacks() -> Vec<Callback> {
         "msgtype": "text", "text": {"content": TEXT},
     });
     let crypto = crypto();
-    [("xml", robot(TEXT)), ("xml_long", robot(&long)), ("json", aibot.to_string())].map(|(shape, payload)| {
-        let cipher = crypto.encrypt(payload.as_bytes(), [7; 16]);
-        let signature = crypto.sign(TIMESTAMP, NONCE, &cipher);
-        let body = match shape {
-            "json" => json!({"encrypt": cipher}).to_string(),
-            _ => format!("<xml><Encrypt><![CDATA[{cipher}]]></Encrypt></xml>"),
-        };
-        Callback { shape, payload, cipher, signature, body }
-    })
-    .into()
+    [("xml", robot(TEXT)), ("xml_long", robot(&long)), ("json", aibot.to_string())]
+        .map(|(shape, payload)| {
+            let cipher = crypto.encrypt(payload.as_bytes(), [7; 16]);
+            let signature = crypto.sign(TIMESTAMP, NONCE, &cipher);
+            let body = match shape {
+                "json" => json!({"encrypt": cipher}).to_string(),
+                _ => format!("<xml><Encrypt><![CDATA[{cipher}]]></Encrypt></xml>"),
+            };
+            Callback { shape, payload, cipher, signature, body }
+        })
+        .into()
 }
 
 /// From the body to what the message says, as the endpoint does it.
