@@ -8,8 +8,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::serve::ListenerExt;
 use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -21,6 +19,7 @@ use crate::admin::{self, AdminState};
 use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::ingress::Ingress;
+use crate::listener;
 use crate::records::{Flusher, Records, RecordsError};
 use crate::rules::RuleError;
 use crate::sender::route::Routes;
@@ -34,6 +33,12 @@ use crate::worker::Workers;
 
 /// How long stopping may take for what is under way, each of: callbacks, messages, replies, records.
 const DRAIN: Duration = Duration::from_secs(8);
+/// Connections of operators at once.
+const OPERATORS: usize = 64;
+/// More open files than this are not asked for.
+const MOST_FILES: u64 = 65_536;
+/// What any system allows.
+const FEW_FILES: u64 = 256;
 /// How long a loop that panicked stays down.
 const RESTART: Duration = Duration::from_secs(1);
 
@@ -92,6 +97,7 @@ impl App {
         let settings = Arc::new(settings);
         let lock = lock_path(&settings.store.path)?;
         let store = open_store(&settings)?;
+        refuse_foreign(&store).await?;
         let records = Records::open(&settings.database.url).await?;
         let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
         let routes = Arc::new(Routes::new(&settings));
@@ -111,6 +117,8 @@ impl App {
         let ingress = Ingress::new(settings.clone(), store.clone(), metrics.clone());
         let state = AdminState { store, records, settings: settings.clone(), routes, metrics, health: health.clone() };
 
+        // The rest is for robots, actions, the store and the records.
+        let public = (open_files() / 2).saturating_sub(OPERATORS).max(1);
         let (callbacks, callback_addr) = listen("server.listen", settings.server.listen).await?;
         let (operators, admin_addr) = listen("admin.listen", settings.admin.listen).await?;
         info!(%callback_addr, %admin_addr, apps = settings.apps.len(), "the gateway takes callbacks");
@@ -119,7 +127,7 @@ impl App {
             callback_addr,
             admin_addr,
             health,
-            ingress: serve("ingress", callbacks, ingress.router()),
+            ingress: Task::spawn("ingress", |stop| listener::serve(callbacks, ingress.router(), public, stop)),
             workers: Task::supervise("workers", move |stop| {
                 let workers = workers.clone();
                 async move { workers.run(stop).await }
@@ -132,7 +140,7 @@ impl App {
                 let flusher = flusher.clone();
                 async move { flusher.run(stop).await }
             }),
-            admin: serve("admin", operators, admin::router(state)),
+            admin: Task::spawn("admin", |stop| listener::serve(operators, admin::router(state), OPERATORS, stop)),
             _lock: lock,
         })
     }
@@ -164,6 +172,14 @@ fn open_store(settings: &Settings) -> Result<SharedStore, StoreError> {
     })
 }
 
+/// A store that is away may come back; one that was set up for something else won't.
+async fn refuse_foreign(store: &SharedStore) -> Result<(), StoreError> {
+    match store.ping().await {
+        Err(StoreError::Refused(why)) => Err(StoreError::Refused(why)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 async fn listen(key: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), AppError> {
     let failed = |cause| AppError::Listen { key, address, cause };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -171,40 +187,36 @@ async fn listen(key: &'static str, address: SocketAddr) -> Result<(TcpListener, 
     Ok((listener, bound))
 }
 
-fn serve(name: &'static str, listener: TcpListener, router: Router) -> Task {
-    let stop = CancellationToken::new();
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            warn!(%error, "TCP_NODELAY could not be set");
-        }
+/// How many files (connections and all else) this process may have open; the soft limit is raised to the hard one.
+fn open_files() -> usize {
+    let limit = rlimit::increase_nofile_limit(MOST_FILES).unwrap_or_else(|error| {
+        warn!(%error, "the limit of open files could not be read");
+        FEW_FILES
     });
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    let served = axum::serve(listener, service).with_graceful_shutdown(stop.clone().cancelled_owned());
-    let handle = tokio::spawn(async move {
-        if let Err(error) = served.await {
-            error!(name, %error, "a listener ended");
-        }
-    });
-    Task { name, stop, handle }
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 impl Task {
+    fn spawn<F>(name: &'static str, make: impl FnOnce(CancellationToken) -> F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let stop = CancellationToken::new();
+        let handle = tokio::spawn(make(stop.clone()));
+        Self { name, stop, handle }
+    }
+
     /// Runs what `make` makes until it returns by itself; a panic is logged and it is made again.
     fn supervise<F>(name: &'static str, make: impl Fn(CancellationToken) -> F + Send + 'static) -> Self
     where
-        F: Future<Output = ()> + Send,
+        F: Future<Output = ()> + Send + 'static,
     {
-        let stop = CancellationToken::new();
-        let handle = tokio::spawn({
-            let stop = stop.clone();
-            async move {
-                while AssertUnwindSafe(make(stop.clone())).catch_unwind().await.is_err() {
-                    error!(name, "a loop panicked; it starts again");
-                    tokio::time::sleep(RESTART).await;
-                }
+        Self::spawn(name, |stop| async move {
+            while AssertUnwindSafe(make(stop.clone())).catch_unwind().await.is_err() {
+                error!(name, "a loop panicked; it starts again");
+                tokio::time::sleep(RESTART).await;
             }
-        });
-        Self { name, stop, handle }
+        })
     }
 
     async fn finish(self) {

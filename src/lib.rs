@@ -13,6 +13,7 @@
 //! - [`records`]: what outlives the queue, in SQL, filled from the journal.
 //! - [`admin`]: probes, metrics, API for operators.
 //! - [`api_error`]: the one shape of an error answer, on both listeners.
+//! - [`listener`]: HTTP connections, bounded in number and time.
 //! - [`telemetry`]: logs and metrics.
 //! - [`app`]: everything above, put together; [`cli`]: the commands.
 //! - [`sim`]: a fake WeCom and a load generator, for `demo` and the tests.
@@ -24,6 +25,7 @@ pub mod app;
 pub mod cli;
 pub mod config;
 pub mod ingress;
+pub mod listener;
 pub mod model;
 pub mod records;
 pub mod rules;

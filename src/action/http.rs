@@ -145,7 +145,7 @@ async fn read(mut response: Response) -> Result<Vec<u8>, ActionError> {
     Ok(body)
 }
 
-/// What a 200 says. Other fields are passed over.
+/// What a 200 says. Other fields are passed over, beside one of these.
 #[derive(Deserialize)]
 struct Spoken {
     text: Option<String>,
@@ -154,12 +154,22 @@ struct Spoken {
     user_id: Option<String>,
 }
 
+impl Spoken {
+    fn is_empty(&self) -> bool {
+        self.text.is_none() && self.messages.is_none() && self.vars.is_none() && self.user_id.is_none()
+    }
+}
+
 /// A text, where there is one, goes before the messages.
 fn answer(body: &[u8]) -> Result<Answer, ActionError> {
     // The parser's own words may quote the body; its place in the body says enough.
     let unreadable =
         |e: serde_json::Error| format!("it is not the agreed JSON (line {}, column {})", e.line(), e.column());
     let spoken: Spoken = serde_json::from_slice(body).map_err(|e| ActionError::BadAnswer(unreadable(e)))?;
+    if spoken.is_empty() {
+        let text = "it has none of text, messages, vars and user_id; to say nothing, answer 204";
+        return Err(ActionError::BadAnswer(text.to_owned()));
+    }
     let mut messages: Vec<Value> = Vec::new();
     messages.extend(spoken.text.filter(|text| !text.trim().is_empty()).map(|text| wecom::message::text(&text)));
     for message in spoken.messages.unwrap_or_default() {

@@ -17,6 +17,9 @@ use crate::config::settings::HttpAction;
 use crate::model::{ChatKind, Role, Secret, SenderKind, SessionTurn};
 use crate::rules::{Action, CommandCall, Trigger, tests as fixture};
 
+/// An answer that says nothing.
+const NOTHING: &str = r#"{"text":""}"#;
+
 fn message() -> Message {
     Message {
         request_id: "req-1".into(),
@@ -125,7 +128,7 @@ async fn a_blank_reply_is_silence_and_help_lists_commands() {
 
 #[tokio::test]
 async fn a_service_is_asked_what_the_contract_says() {
-    let (url, mut seen) = service(|| "{}".into_response()).await;
+    let (url, mut seen) = service(|| NOTHING.into_response()).await;
     let action = HttpAction { secret: Some(Secret::new("hmac-key")), ..http(&url) };
     assert_eq!(ask(action).await.expect("an answer"), Answer::Silent);
 
@@ -152,7 +155,7 @@ async fn a_service_is_asked_what_the_contract_says() {
 
 #[tokio::test]
 async fn a_binding_sends_its_captures_and_what_is_missing_is_null() {
-    let (url, mut seen) = service(|| "{}".into_response()).await;
+    let (url, mut seen) = service(|| NOTHING.into_response()).await;
     let run = Run {
         trigger: Trigger::Binding,
         command: None,
@@ -184,6 +187,9 @@ async fn what_answers_mean() {
             json!({"text": null, "vars": {"a": 1}, "user_id": "u7"}).to_string(),
             Some(Answer::Say { messages: vec![], vars: Some(object(json!({"a": 1}))), user_id: Some("u7".into()) }),
         ),
+        // A misspelt field is no silence.
+        (200, json!({"Text": "topsecret"}).to_string(), None),
+        (200, json!({}).to_string(), None),
         (200, String::new(), None),
         (200, "topsecret".to_owned(), None),
         (200, json!("topsecret").to_string(), None),
@@ -221,7 +227,8 @@ async fn other_statuses_fail_and_no_redirect_is_followed() {
 #[tokio::test]
 async fn an_answer_is_read_up_to_its_limit_and_no_further() {
     for (len, fits) in [(http::MAX_ANSWER, true), (http::MAX_ANSWER + 1, false)] {
-        let (url, _seen) = service(move || ("{}".to_owned() + &" ".repeat(len - 2)).into_response()).await;
+        let (url, _seen) =
+            service(move || (NOTHING.to_owned() + &" ".repeat(len - NOTHING.len())).into_response()).await;
         let got = ask(http(&url)).await;
         assert_eq!(matches!(got, Ok(Answer::Silent)), fits, "{len}: {got:?}");
         assert_eq!(matches!(got, Err(ActionError::BadAnswer(_))), !fits, "{len}: {got:?}");

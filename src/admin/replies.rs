@@ -34,6 +34,10 @@ pub(super) async fn post(
     body: Result<Json<LateReply>, JsonRejection>,
 ) -> Result<Json<Value>, Failure> {
     let Json(late) = body?;
+    if late.messages.is_empty() {
+        let text = "messages: at least one; an answer that says nothing is not posted";
+        return Err(Failure::new(StatusCode::BAD_REQUEST, "bad_message", text));
+    }
     let lane = Lane::of_chat(&late.app, &late.chat);
     let waiting = state.store.waiting(&lane, &late.request_id).await?.ok_or_else(not_waiting)?;
     let origin = Origin {

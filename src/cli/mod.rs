@@ -4,7 +4,7 @@
 mod demo;
 mod serve;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -47,7 +47,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Serve(file) => load(&file).and_then(serve::run),
-        Command::Check(file) => load(&file).map(|settings| check(&settings)),
+        Command::Check(file) => load(&file).map(|settings| println!("{}", sound(&settings, &file.config))),
         Command::Demo(options) => demo::run(options),
     };
     match result {
@@ -89,11 +89,74 @@ fn load(file: &ConfigFile) -> Result<Settings, Failure> {
     config::load(&file.config).map_err(|faults| Failure { code: MISCONFIGURED, text: faults.to_string() })
 }
 
-fn check(settings: &Settings) {
-    let chats: usize = settings.apps.values().map(|app| app.chats.len()).sum();
-    println!("The configuration is sound: {} apps, {chats} chats with a route.", settings.apps.len());
+/// What `check` says of a configuration without a fault: what is in it, and what is sound but can hardly be meant.
+fn sound(settings: &Settings, config: &Path) -> String {
+    const NAMED: usize = 5;
+    let folder = config.with_file_name("apps");
+    if settings.apps.is_empty() {
+        let mend = format!("write one, such as {}", folder.join("support.toml").display());
+        return format!("The configuration is sound, but has 0 apps, so that no callback is taken: {mend}.");
+    }
+    let chats = || settings.apps.values().flat_map(|app| app.chats.values().map(move |chat| (app, chat)));
+    let silent: Vec<String> = chats()
+        .filter(|(_, chat)| chat.webhook.is_none())
+        .map(|(app, chat)| format!("{:?} of app {:?}", chat.id, app.id))
+        .collect();
+    let (apps, all) = (counted(settings.apps.len(), "app"), counted(chats().count(), "chat"));
+    let text = format!("The configuration is sound: {apps}, {all}, {} without a route.", silent.len());
+    if silent.is_empty() {
+        return text;
+    }
+    let named = silent[..silent.len().min(NAMED)].join(", ");
+    let more = silent.len().checked_sub(NAMED).filter(|n| *n > 0).map(|n| format!(" and {n} more")).unwrap_or_default();
+    format!("{text}\nHint: replies to a chat without a route are dropped; give it a webhook: {named}{more}.")
+}
+
+/// `1 app`, `2 apps`.
+fn counted(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::running)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `check` says of these `[[chats]]`, a list an app; each app is a JSON webhook that is good as it stands.
+    fn said(apps: &[&str]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("gateway.toml");
+        std::fs::write(&config, "").unwrap();
+        std::fs::create_dir(folder.path().join("apps")).unwrap();
+        for (i, chats) in apps.iter().enumerate() {
+            let auth = "auth = { type = \"header\", name = \"X-Token\", value = \"v\" }";
+            let text = format!("kind = \"json\"\n{auth}\nchats = [{chats}]\n");
+            std::fs::write(folder.path().join(format!("apps/a{i}.toml")), text).unwrap();
+        }
+        let settings = load(&ConfigFile { config: config.clone() }).unwrap();
+        sound(&settings, &config)
+    }
+
+    #[test]
+    fn check_counts_apps_chats_and_chats_without_a_route() {
+        let none = said(&[]);
+        assert!(none.contains("0 apps") && none.contains("apps/support.toml"), "{none}");
+        let routed = "{ id = \"c\", webhook = \"k\" }";
+        assert_eq!(said(&[routed]), "The configuration is sound: 1 app, 1 chat, 0 without a route.");
+        let two = said(&[routed, "{ id = \"d\" }, { id = \"e\", webhook = \"k2\" }"]);
+        assert!(two.starts_with("The configuration is sound: 2 apps, 3 chats, 1 without a route.\n"), "{two}");
+        assert!(two.ends_with("give it a webhook: \"d\" of app \"a1\"."), "{two}");
+    }
+
+    #[test]
+    fn check_names_five_chats_without_a_route_at_most() {
+        let chats = |n: usize| (1..=n).map(|i| format!("{{ id = \"c{i}\" }}")).collect::<Vec<_>>().join(", ");
+        let five = said(&[&chats(5)]);
+        assert!(five.contains("\"c5\"") && !five.contains("more"), "{five}");
+        let seven = said(&[&chats(7)]);
+        assert!(seven.contains("7 without") && seven.ends_with("\"c5\" of app \"a0\" and 2 more."), "{seven}");
+    }
 }

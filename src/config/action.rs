@@ -9,7 +9,11 @@ use super::gateway::web_url;
 use super::reader::{Table, nearest};
 use super::settings::{Action, HttpAction};
 use super::units::{Mend, show};
-use crate::action::template;
+use crate::action::template::{self, TemplateError};
+
+/// What a template may name beside its arguments; beneath the last stands whatever actions keep there.
+pub(super) const VALUES: [&str; 8] =
+    ["user.name", "chat.id", "chat.name", "message.id", "message.text", "sender.key", "command.name", "session.vars"];
 
 /// Where an action stands.
 pub(super) struct Place<'p> {
@@ -30,8 +34,13 @@ enum Type {
 
 /// Reads `action` of the table `t`, where it must be.
 pub(super) fn action(t: &mut Table, place: &Place) -> Option<Action> {
-    let action = t.section_if("action", |t| one_action(t, place));
+    let action = action_if(t, place);
     t.require("action", action, "say what it does, such as action = { type = \"reply\", text = \"…\" }").flatten()
+}
+
+/// Reads `action` of the table `t`; `None` where it is absent, `Some(None)` where it has a fault.
+pub(super) fn action_if(t: &mut Table, place: &Place) -> Option<Option<Action>> {
+    t.section_if("action", |t| one_action(t, place))
 }
 
 fn one_action(t: &mut Table, place: &Place) -> Option<Action> {
@@ -68,22 +77,28 @@ fn http(t: &mut Table, place: &Place) -> Option<HttpAction> {
     Some(HttpAction { url: url?, timeout, secret })
 }
 
-/// A template that can be filled in, and names no argument that isn't there.
+/// A template that can be filled in, and names no value that isn't there: it would be empty in every reply.
 fn reply(text: &str, place: &Place) -> Result<String, Mend> {
     if text.trim().is_empty() {
         return Err("is empty: write the reply".into());
     }
-    template::check(text)
-        .map_err(|e| format!("{e}: write values such as {{{{ args.order_id }}}} or {{{{ user.name }}}}"))?;
-    let paths = text.split("{{").skip(1).filter_map(|piece| piece.split_once("}}")).map(|(path, _)| path.trim());
-    for name in paths.filter_map(|path| path.strip_prefix("args.")).filter_map(|path| path.split('.').next()) {
-        if !place.args.contains(&name) {
-            let mend = match nearest(name, place.args) {
-                Some(near) => format!("did you mean {near:?}?"),
-                None => "correct its name, or remove it".into(),
-            };
-            return Err(format!("speaks of the argument {name:?}, which isn't there: {mend}"));
-        }
+    match template::check(text) {
+        Ok(()) | Err(TemplateError::UnknownRoot(_)) => {} // names are judged whole
+        Err(e) => return Err(format!("{e}: write values such as {{{{ args.order_id }}}} or {{{{ user.name }}}}")),
     }
+    let names = text.split("{{").skip(1).filter_map(|piece| piece.split_once("}}")).map(|(name, _)| name.trim());
+    names.into_iter().try_for_each(|name| value(name, place.args))?;
     Ok(text.to_owned())
+}
+
+/// Whether a value of this name is there, given the names of the arguments.
+fn value(name: &str, args: &[&str]) -> Result<(), Mend> {
+    let args_of_its_own = args.iter().map(|arg| format!("args.{arg}"));
+    let known: Vec<String> = args_of_its_own.chain(VALUES.map(str::to_owned)).collect();
+    let all_args = name == "args" && !args.is_empty();
+    if all_args || name.starts_with("session.vars.") || known.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let meant = nearest(name, &known).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+    Err(format!("speaks of `{name}`, which isn't there: {meant}write one of {}", known.join(", ")))
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kind::{self, Kind};
-use super::reader::{Source, Table};
+use super::reader::{Source, Table, is_visible};
 use super::route::{self, Use};
 use super::rules;
 use super::settings::{App, Chat, Rules, Settings};
@@ -47,7 +47,7 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
     let dedup_ttl = own_ttl.unwrap_or(if is_json { DAY } else { process.dedup.ttl });
     t.word("on_unknown", &[("hold", ()), ("retry", ())]); // taken for its form; no channel of this version repeats
 
-    let bot_names = t.strings("bot_names").unwrap_or_default();
+    let bot_names = bot_names(t);
     let pace = t.section("chats_default", |t| {
         t.flag("coalesce", true); // taken for its form; no replies are joined yet
         t.parsed("pace", units::rate).unwrap_or(ROBOT_PACE)
@@ -89,6 +89,19 @@ fn longest_action(rules: &Rules) -> Duration {
     commands.chain(keywords).chain(&rules.mention).chain(bindings).map(rules::longest).max().unwrap_or_default()
 }
 
+/// `bot_names`; an `@` that was copied with a name is no part of it.
+fn bot_names(t: &mut Table) -> Vec<String> {
+    let names = t.strings("bot_names").unwrap_or_default();
+    let bare = |(i, name): (usize, String)| {
+        let bare = name.trim_start().trim_start_matches(['@', '＠']);
+        if !is_visible(bare) {
+            t.fault(&format!("bot_names[{i}]"), format!("{name:?} holds no name: write it, without \"@\""));
+        }
+        bare.to_owned()
+    };
+    names.into_iter().enumerate().map(bare).collect()
+}
+
 /// `[[chats]]`, and where each names which robot.
 fn chats(t: &mut Table, pace: Pace, process: &Settings) -> (BTreeMap<String, Chat>, Vec<Use>) {
     let mut webhooks = Vec::new();
@@ -109,13 +122,10 @@ fn chats(t: &mut Table, pace: Pace, process: &Settings) -> (BTreeMap<String, Cha
             webhooks.push(Use { robot, file: t.file().to_owned(), key: t.path_of("webhook"), chat });
         }
         t.flag("coalesce", true); // as in [chats_default]
-        let chat = Chat {
-            id: id?,
-            name: t.string("name"),
-            weight: t.whole("weight", 1..=100).and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
-            pace: t.parsed("pace", units::rate).unwrap_or(pace),
-            webhook,
-        };
+        let name = t.string("name");
+        let weight = t.whole("weight", 1..=100).and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+        let pace = t.parsed("pace", units::rate).unwrap_or(pace);
+        let chat = Chat { id: id?, name, weight, pace, webhook }; // left only when every key is read
         if let Some(place) = places.insert(chat.id.clone(), t.path_of("id")) {
             t.fault("id", format!("{:?} has an entry already ({place}): make the two one", chat.id));
         }

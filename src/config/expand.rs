@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use super::files;
+
 /// Looks a variable up; `None` where it isn't set.
 pub(super) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
@@ -37,11 +39,9 @@ fn one(name: &str, environment: &Environment) -> Result<String, String> {
 }
 
 fn first_line(path: &Path) -> Result<String, String> {
-    match std::fs::read_to_string(path) {
+    match files::text(path, "create it, or correct its path") {
         Ok(text) => Ok(text.lines().next().unwrap_or_default().to_owned()),
-        Err(e) => {
-            Err(format!("needs the file {}, which can't be read ({e}): create it, or correct its path", path.display()))
-        }
+        Err(wrong) => Err(format!("needs the file {}, which {wrong}", path.display())),
     }
 }
 

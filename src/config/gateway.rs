@@ -1,6 +1,6 @@
 //! `gateway.toml`: the process, section by section, with every default of the contract.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use tracing_subscriber::EnvFilter;
 use url::{Host, Url};
 
 use super::reader::{Table, quoted};
+use super::route::{OFFICIAL_HOST, is_loopback};
 use super::settings::{
     Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Scope, Sender, Server, Settings, Store, WeCom,
     Workers,
@@ -33,8 +34,10 @@ pub(super) fn settings(root: &mut Table) -> Settings {
         log: root.section("log", log),
         apps: Default::default(),
     };
-    if settings.server.listen == settings.admin.listen && settings.server.listen.port() != 0 {
-        root.fault("admin.listen", "is the address of [server] listen too: give each listener one of its own");
+    let (public, operators) = (settings.server.listen, settings.admin.listen);
+    if overlap(public, operators) {
+        let why = format!("{operators} overlaps [server] listen ({public})");
+        root.fault("admin.listen", format!("{why}: give each listener a port of its own"));
     }
     if root.take("kafka").is_some() {
         root.fault("kafka", "pushes from Kafka are not available in this version: remove the section");
@@ -47,6 +50,13 @@ pub(super) fn settings(root: &mut Table) -> Settings {
     settings
 }
 
+/// Whether two listeners would claim the same port of some address; `[::]` takes IPv4 too. Port 0 is a free one each.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    let covers = |wide: IpAddr, other: IpAddr| wide.is_unspecified() && (wide.is_ipv6() || other.is_ipv4());
+    let (ip_a, ip_b) = (a.ip().to_canonical(), b.ip().to_canonical());
+    a.port() == b.port() && a.port() != 0 && (ip_a == ip_b || covers(ip_a, ip_b) || covers(ip_b, ip_a))
+}
+
 fn server(t: &mut Table) -> Server {
     let body = |text: &str| match units::size(text) {
         Ok(0) => Err("lets no callback through: write a larger size, such as \"1MiB\"".into()),
@@ -55,7 +65,20 @@ fn server(t: &mut Table) -> Server {
     Server {
         listen: t.parsed("listen", address).unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080))),
         max_body: t.parsed("max_body", body).unwrap_or(1 << 20),
-        deadline: t.span("deadline", Duration::from_secs(2)),
+        deadline: t.parsed("deadline", deadline).unwrap_or(Duration::from_secs(2)),
+    }
+}
+
+/// The longest that an answer may take: WeCom hangs up after 5 s, and the way to it takes time too.
+const LATEST_ANSWER: Duration = Duration::from_millis(4500);
+
+fn deadline(text: &str) -> Result<Duration, Mend> {
+    match units::some_duration(text) {
+        Ok(late) if late > LATEST_ANSWER => {
+            let mend = format!("write at most {:?}", show(LATEST_ANSWER));
+            Err(format!("is too late for WeCom, which hangs up after 5s and sends the callback again: {mend}"))
+        }
+        other => other,
     }
 }
 
@@ -65,18 +88,22 @@ fn address(text: &str) -> Result<SocketAddr, Mend> {
 
 fn admin(t: &mut Table) -> Admin {
     let listen = t.parsed("listen", address).unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8081)));
-    let mut names: Vec<String> = Vec::new();
+    let mut before: Vec<AdminToken> = Vec::new();
     let mut entries = 0;
     let tokens = t.each("tokens", |t| {
         entries += 1;
         let token = admin_token(t)?;
-        if names.contains(&token.name) {
+        if before.iter().any(|other| other.name == token.name) {
             t.fault(
                 "name",
                 format!("{:?} is the name of another token: give each its own, logs tell them apart by it", token.name),
             );
+        } else if let Some(other) = before.iter().find(|other| other.secret == token.secret) {
+            let why =
+                format!("{:?} has the secret of {:?}, so that none could tell them apart", token.name, other.name);
+            t.fault("secret", format!("{why}: give each its own"));
         }
-        names.push(token.name.clone());
+        before.push(token.clone());
         Some(token)
     });
     if entries == 0 && !listen.ip().is_loopback() {
@@ -131,7 +158,13 @@ fn api_base(text: &str) -> Result<Url, Mend> {
             "holds a query or a fragment: write scheme and host, such as \"https://qyapi.weixin.qq.com\"".into()
         );
     }
+    if url.scheme() != "https" && !is_loopback(&url) {
+        return Err("is without encryption: write https:// (http is for loopback hosts alone)".into());
+    }
     let path = url.path().trim_end_matches('/').to_owned();
+    if url.host_str() == Some(OFFICIAL_HOST) && !path.is_empty() {
+        return Err(format!("holds a path, which {OFFICIAL_HOST} doesn't have: write \"https://{OFFICIAL_HOST}\""));
+    }
     url.set_path(&path);
     Ok(url)
 }

@@ -4,7 +4,8 @@
 //! with file, key and mend, and no secret. So the settings need no second look later on.
 //!
 //! - `faults`: what is wrong, and the ledger where readers leave it;
-//! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings;
+//! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings, `files` what
+//!   they name;
 //! - `gateway`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
 //! - [`settings`]: the result.
 
@@ -12,6 +13,7 @@ mod action;
 mod app;
 mod expand;
 mod faults;
+mod files;
 mod gateway;
 mod kind;
 mod memory;
@@ -53,10 +55,18 @@ fn load_with(path: &Path, environment: &Environment) -> Result<Settings, Faults>
     route::once_each(apps.iter().flat_map(|app| &app.webhooks), &ledger);
     if readable {
         memory::check(&gateway, &settings, &apps);
+        folder(&gateway, &settings.store.path);
     }
     ledger.close()?;
     settings.apps = apps.into_iter().filter_map(|file| Some((file.id, Arc::new(file.app?)))).collect();
     Ok(settings)
+}
+
+/// Blames a `[store] path` that can't be used, the default one too.
+fn folder(gateway: &Source, path: &Path) {
+    if let Err(mend) = files::folder(path, files::may_write) {
+        gateway.ledger.note(&gateway.file, "store.path", format!("{path:?} {mend}"));
+    }
 }
 
 /// What apps are checked against when `gateway.toml` can't be read: nothing in it may make a fault of theirs.

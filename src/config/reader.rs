@@ -12,6 +12,7 @@ use toml::Value;
 
 use super::expand::{Environment, expand};
 use super::faults::Ledger;
+use super::files;
 use super::units::{self, Mend};
 use crate::model::Secret;
 use crate::rules::fold::fold;
@@ -29,8 +30,7 @@ pub(super) struct Source<'a> {
 impl<'a> Source<'a> {
     /// Reads the whole file with `read`; `None` where it isn't there or is no TOML.
     pub(super) fn read<T>(&'a self, read: impl FnOnce(&mut Table<'a>) -> T) -> Option<T> {
-        let parsed = std::fs::read_to_string(&self.file)
-            .map_err(|e| format!("can't be read ({e}): create it, or name another file with --config"))
+        let parsed = files::text(&self.file, "create it, or name another file with --config")
             .and_then(|text| text.parse::<toml::Table>().map_err(|e| syntax_fault(&text, &e)));
         match parsed {
             Ok(values) => Some(Table::open(self, String::new(), values, read)),

@@ -16,6 +16,11 @@ use crate::model::{RouteDigest, Secret};
 
 const COPY: &str = "copy the whole URL, \"https://…/cgi-bin/webhook/send?key=…\", from the robot's page";
 
+/// WeCom's own host; others, listed in `webhook_hosts`, may have paths of their own.
+pub(super) const OFFICIAL_HOST: &str = "qyapi.weixin.qq.com";
+/// Where its robots take messages (documentation of group robots).
+const SEND_PATH: &str = "/cgi-bin/webhook/send";
+
 /// The robot behind a webhook.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Robot {
@@ -46,6 +51,9 @@ pub(super) fn webhook(text: &str, wecom: &WeCom) -> Result<(Webhook, Robot), Men
     if url.scheme() != "https" && !is_loopback(&url) {
         return Err("is a webhook without encryption: write https:// (http is for loopback hosts alone)".into());
     }
+    if host == OFFICIAL_HOST && url.path() != SEND_PATH {
+        return Err(format!("is no webhook, only some other address of {host}: {COPY}"));
+    }
     let key = url
         .query_pairs()
         .find(|(name, _)| name == "key")
@@ -62,10 +70,11 @@ fn url_of_key(key: &str, api_base: &Url) -> Result<Url, Mend> {
         return Err(mend());
     }
     let base = api_base.as_str().trim_end_matches('/');
-    Url::parse(&format!("{base}/cgi-bin/webhook/send?key={key}")).map_err(|_| mend())
+    Url::parse(&format!("{base}{SEND_PATH}?key={key}")).map_err(|_| mend())
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether a URL stays on this machine, so that it needs no encryption.
+pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use regex::Regex;
 
-use super::action::{Place, action};
+use super::action::{Place, action, action_if};
+use super::files;
 use super::reader::{Table, is_visible};
 use super::settings::{Action, Arg, ArgKind, Binding, Command, Keyword, Rules, UnknownCommand};
 use super::units::Mend;
@@ -47,14 +48,13 @@ fn rules_section(t: &mut Table) -> Rules {
 fn sensitive_file(t: &mut Table) -> Vec<String> {
     let Some(name) = t.filled("sensitive_file") else { return Vec::new() };
     let path = t.file().with_file_name(name);
-    match std::fs::read_to_string(&path) {
+    match files::text(&path, "create it, or correct its path, which is relative to this file") {
         Ok(text) => {
             let lines = text.trim_start_matches('\u{feff}').lines();
             lines.map(str::trim).filter(|line| is_visible(line)).map(str::to_owned).collect()
         }
-        Err(e) => {
-            let why = format!("{} can't be read ({e})", path.display());
-            t.fault("sensitive_file", format!("{why}: create it, or correct its path, which is relative to this file"));
+        Err(wrong) => {
+            t.fault("sensitive_file", format!("{} {wrong}", path.display()));
             Vec::new()
         }
     }
@@ -184,7 +184,10 @@ fn binding(t: &mut Table, max_reply_age: Duration) -> Option<Binding> {
     );
     t.span("ttl", Duration::from_secs(7 * 24 * 60 * 60)); // taken for its form; no binding is kept yet
     let captures: Vec<_> = pattern.iter().flat_map(Regex::capture_names).flatten().collect();
-    let action = action(t, &Place { max_reply_age, args: &captures });
+    let action = action_if(t, &Place { max_reply_age, args: &captures });
+    let mend = "captures alone are not kept in this version, so write what is to be done with them, such as \
+                action = { type = \"http\", url = \"…\" }";
+    let action = t.require("action", action, mend).flatten();
     Some(Binding { pattern: pattern?, action: action? })
 }
 

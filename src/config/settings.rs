@@ -404,7 +404,7 @@ pub enum Action {
 pub struct HttpAction {
     /// Where.
     pub url: Url,
-    /// For the whole call; below half of the worker's lease.
+    /// For the whole call; at most the app's `max_reply_age`.
     pub timeout: Duration,
     /// Signs the request.
     pub secret: Option<Secret>,

@@ -74,7 +74,7 @@ pub(super) fn rate(text: &str) -> Result<Pace, Mend> {
     };
     let limit = count.trim().parse().map_err(|_| mend())?;
     if limit == 0 {
-        return Err("would never send: write at least \"1/h\", or pause the chat instead".into());
+        return Err("would never send: write at least \"1/h\"".into());
     }
     Ok(Pace { limit, window: Duration::from_millis(window) })
 }

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use axum::body::{Body, BodyDataStream};
+use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 
@@ -12,24 +12,21 @@ use super::refusal::Refusal;
 /// How much of a body over the cap is read and thrown away.
 const DRAIN: usize = 16 << 20;
 
-/// The body, at most `max` bytes.
+/// The body, at most `max` bytes. One that is too large is called so, also when its end doesn't come in time.
 pub(super) async fn read(body: Body, max: usize, deadline: Instant) -> Result<Bytes, Refusal> {
-    match tokio::time::timeout_at(deadline.into(), collect(body.into_data_stream(), max)).await {
-        Ok(result) => result,
-        Err(_) => Err(Refusal::Body("it took longer than server.deadline".into())),
-    }
-}
-
-async fn collect(mut stream: BodyDataStream, max: usize) -> Result<Bytes, Refusal> {
+    let mut stream = body.into_data_stream();
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     let mut read = 0_usize;
-    while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|e| Refusal::Body(e.to_string()))?;
+    while read <= max.saturating_add(DRAIN) {
+        let chunk = match tokio::time::timeout_at(deadline.into(), stream.next()).await {
+            Ok(Some(Ok(chunk))) => chunk,
+            Ok(None) => break,
+            _ if read > max => break,
+            Ok(Some(Err(error))) => return Err(Refusal::Body(error.to_string())),
+            Err(_) => return Err(Refusal::Body("it took longer than server.deadline".into())),
+        };
         read = read.saturating_add(chunk.len());
-        if read > max.saturating_add(DRAIN) {
-            break;
-        }
         if read > max {
             continue;
         }
@@ -46,6 +43,12 @@ async fn collect(mut stream: BodyDataStream, max: usize) -> Result<Bytes, Refusa
         _ if all.is_empty() => Ok(first),
         _ => Ok(all.freeze()),
     }
+}
+
+/// Reads a body that nobody needs, within the same bounds.
+pub(super) async fn drain(body: Body, max: usize, deadline: Instant) {
+    // Why it could not be read changes nothing: the request is refused for another reason.
+    let _ = read(body, max, deadline).await;
 }
 
 #[cfg(test)]
@@ -71,5 +74,18 @@ mod tests {
     async fn a_body_that_never_ends_is_given_up_at_the_deadline() {
         let body = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
         assert!(matches!(read(body, 5, Instant::now()).await, Err(Refusal::Body(_))));
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_already_is_called_so_without_its_end() {
+        use futures_util::future::ready;
+        use futures_util::stream::{once, pending};
+        let chunk = |result| once(ready(result));
+        let stalled = chunk(Ok("abcdef")).chain(pending::<Result<&str, std::io::Error>>());
+        let cut = chunk(Ok("abcdef")).chain(chunk(Err(std::io::ErrorKind::ConnectionReset.into())));
+        for body in [Body::from_stream(stalled), Body::from_stream(cut)] {
+            let deadline = Instant::now() + Duration::from_millis(100);
+            assert!(matches!(read(body, 5, deadline).await, Err(Refusal::TooLarge)));
+        }
     }
 }

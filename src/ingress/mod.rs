@@ -12,12 +12,13 @@ mod refusal;
 mod window;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, Method, Request, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use tracing::{info, warn};
@@ -25,13 +26,13 @@ use tracing::{info, warn};
 use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::{App, AppKind, Order};
-use crate::model::{ChatKind, Lane, Message, MessageKey, digest_id, now_ms};
+use crate::model::{ChatKind, Lane, Message, digest_id, now_ms};
 use crate::store::{Arrival, Enqueued, SharedStore};
 use crate::telemetry::metrics::Metrics;
 use crate::wecom::payload::{self, Payload};
 use query::Query;
 use refusal::Refusal;
-use window::{Admission, Shared, Window};
+use window::{Admission, Lead, Shared, Window};
 
 /// What became of a message at the store, shared by its copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,10 +77,11 @@ impl Ingress {
     }
 }
 
-async fn nowhere() -> Response {
-    let request_id = new_request_id();
-    ApiError::new(StatusCode::NOT_FOUND, "not_found", "nothing here; callbacks go to /callback/<app>")
-        .respond(&request_id)
+async fn nowhere(State(Ingress(ingress)): State<Ingress>, request: Request<Body>) -> Response {
+    let began = Instant::now();
+    let server = &ingress.settings.server;
+    body::drain(request.into_body(), server.max_body, began + server.deadline).await;
+    ingress.conclude("", &new_request_id(), began, Err(Refusal::Nowhere))
 }
 
 fn new_request_id() -> String {
@@ -88,27 +90,15 @@ fn new_request_id() -> String {
 
 async fn callback(
     State(Ingress(ingress)): State<Ingress>,
-    Path(app_id): Path<String>,
+    app_id: Result<Path<String>, PathRejection>,
     RawQuery(query): RawQuery,
     request: Request<Body>,
 ) -> Response {
-    let began = Instant::now();
-    let request_id = new_request_id();
+    let (began, request_id) = (Instant::now(), new_request_id());
+    // A name that is no UTF-8 is no app's, nor is an empty one.
+    let app_id = app_id.map(|Path(id)| id).unwrap_or_default();
     let answer = ingress.answer(&app_id, query.as_deref().unwrap_or(""), request, &request_id, began).await;
-    // The app's name in a label only where there is such an app: a stranger can't grow the metrics.
-    let app = ingress.settings.apps.get(&app_id).map_or("", |app| app.id.as_str());
-    match answer {
-        Ok((response, result)) => {
-            ingress.metrics.callback(app, result, began.elapsed());
-            with_request_id(response, &request_id)
-        }
-        Err(refusal) => {
-            let (status, code) = (refusal.status(), refusal.code());
-            ingress.metrics.callback(app, code, began.elapsed());
-            warn!(%request_id, app, code, status = status.as_u16(), reason = %refusal, "callback refused");
-            ApiError::new(status, code, refusal.to_string()).respond(&request_id)
-        }
-    }
+    ingress.conclude(&app_id, &request_id, began, answer)
 }
 
 type Answer = Result<(Response, &'static str), Refusal>;
@@ -134,8 +124,29 @@ impl Inner {
                 Ok((([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], plain).into_response(), "verified"))
             }
             (&Method::POST, _) => self.take(app, query, &parts.headers, &body, request_id, deadline).await,
-            _ => Err(Refusal::Method("GET and POST")),
+            _ => Err(Refusal::Method("GET, POST")),
         }
+    }
+
+    /// Counts an answer and gives it its name; a refusal gets its shape.
+    fn conclude(&self, app_id: &str, request_id: &str, began: Instant, answer: Answer) -> Response {
+        // The app's name in a label only where there is such an app: a stranger can't grow the metrics.
+        let app = self.settings.apps.get(app_id).map_or("", |app| app.id.as_str());
+        let refusal = match answer {
+            Ok((response, result)) => {
+                self.metrics.callback(app, result, began.elapsed());
+                return with_request_id(response, request_id);
+            }
+            Err(refusal) => refusal,
+        };
+        let (status, code) = (refusal.status(), refusal.code());
+        self.metrics.callback(app, code, began.elapsed());
+        warn!(request_id, app, code, status = status.as_u16(), reason = %refusal, "callback refused");
+        let mut response = ApiError::new(status, code, refusal.told()).respond(request_id);
+        if let Refusal::Method(allowed) = refusal {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+        }
+        response
     }
 
     async fn take(
@@ -150,13 +161,13 @@ impl Inner {
         let plain = authentic::payload(app, query, headers, body, self.settings.dedup.max_skew)?;
         let payload = payload::parse(&plain, &app.fields)?;
         let message = message(app, payload, &plain, request_id)?;
-        let key = message.key();
-        let (taken, copy) = match self.window.admit(&key) {
+        let mark_ttl = app.mark_ttl(&message);
+        let (taken, copy) = match self.window.admit(&message.key(), mark_ttl) {
             Admission::Known => (Taken::Duplicate, true),
             Admission::Follow(shared) => (wait(shared, deadline).await, true),
-            Admission::Lead(tell) => {
-                let shared = tell.subscribe();
-                self.store(app, message.clone(), key, tell);
+            Admission::Lead(lead) => {
+                let shared = lead.follow();
+                self.store(app, message.clone(), mark_ttl, lead);
                 (wait(shared, deadline).await, false)
             }
         };
@@ -174,18 +185,18 @@ impl Inner {
     }
 
     /// Stores in a task of its own: a client that goes away, or the deadline, must not leave the copies without an answer.
-    fn store(&self, app: &App, message: Message, key: MessageKey, tell: tokio::sync::watch::Sender<Option<Taken>>) {
+    fn store(&self, app: &App, message: Message, mark_ttl: Duration, lead: Lead) {
         let arrival = Arrival {
             lane: match self.settings.workers.order {
                 Order::Sender => Lane::of_sender(&message.app, &message.chat_id, &message.sender_key),
                 Order::Chat => Lane::of_chat(&message.app, &message.chat_id),
             },
             max_age: app.max_reply_age,
-            mark_ttl: app.mark_ttl(&message),
+            mark_ttl,
             message,
             depth_limit: self.settings.store.lane_depth,
         };
-        let (store, metrics, window) = (self.store.clone(), self.metrics.clone(), self.window.clone());
+        let (store, metrics) = (self.store.clone(), self.metrics.clone());
         tokio::spawn(async move {
             let taken = match store.enqueue(vec![arrival]).await.map(|answers| answers.first().copied()) {
                 Ok(Some(Enqueued::Stored)) => Taken::Stored,
@@ -198,7 +209,7 @@ impl Inner {
                     Taken::Refused("store_unavailable")
                 }
             };
-            window.settle(key, &tell, taken);
+            lead.settle(taken);
         });
     }
 }

@@ -1,4 +1,5 @@
-//! Why a callback is refused: status, code and one sentence with the mend. Never a secret, never a decrypted byte.
+//! Why a callback is refused: status, code and one sentence with the mend. Never a secret; and what the caller is told
+//! ([`Refusal::told`]) holds no decrypted byte either, while the log may name a type or show the ends of a receive id.
 
 use axum::http::StatusCode;
 
@@ -6,11 +7,14 @@ use crate::wecom::crypto::CryptoError;
 use crate::wecom::envelope::EnvelopeError;
 use crate::wecom::payload::PayloadError;
 
-/// A refused callback.
+/// A refused callback. Its `Display` is for the log.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
+    #[error("nothing here; callbacks go to /callback/<app>")]
+    Nowhere,
     #[error("no app has this name; the path is /callback/<app>, the app's file is config/apps/<app>.toml")]
     UnknownApp,
+    /// Holds what is allowed, as in the header of that name.
     #[error("this address takes {0}")]
     Method(&'static str),
     #[error("the body is larger than server.max_body allows")]
@@ -47,9 +51,22 @@ fn unavailable(code: &str) -> &'static str {
 }
 
 impl Refusal {
+    /// The sentence for the caller.
+    pub(super) fn told(&self) -> String {
+        match self {
+            Self::Crypto(e) if e.is_receive_id_mismatch() => {
+                "meant for another receiver: check the app's receive_id; the log shows the ends of both".into()
+            }
+            Self::MissingField { field, .. } => {
+                format!("a message of this type must have a {field}, and this one has none")
+            }
+            open => open.to_string(),
+        }
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         match self {
-            Self::UnknownApp => StatusCode::NOT_FOUND,
+            Self::Nowhere | Self::UnknownApp => StatusCode::NOT_FOUND,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Skew(_) | Self::Signature | Self::Auth => StatusCode::FORBIDDEN,
@@ -68,6 +85,7 @@ impl Refusal {
     /// The code in the error body, in logs and in metrics.
     pub(super) fn code(&self) -> &'static str {
         match self {
+            Self::Nowhere => "not_found",
             Self::UnknownApp => "unknown_app",
             Self::Method(_) => "method_not_allowed",
             Self::TooLarge => "body_too_large",

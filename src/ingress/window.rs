@@ -5,7 +5,7 @@
 //! a message. Entries leave by time alone.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -38,12 +38,42 @@ enum Entry {
 
 /// What a callback is, as far as this process knows.
 pub(super) enum Admission {
-    /// The first: it stores the message and then tells by [`Window::settle`] through this sender.
-    Lead(watch::Sender<Option<Taken>>),
+    /// The first: it stores the message and says what came of it.
+    Lead(Lead),
     /// A copy of one that is being stored: it waits.
     Follow(Shared),
     /// A copy of one that is stored.
     Known,
+}
+
+/// The duty to store a message. Dropped without [`Lead::settle`] (storing panicked), it tells the copies that the
+/// message is not taken, and the next copy leads.
+#[derive(Debug)]
+pub(super) struct Lead {
+    window: Arc<Window>,
+    key: MessageKey,
+    tell: watch::Sender<Option<Taken>>,
+    remember: bool,
+    taken: Taken,
+}
+
+impl Lead {
+    /// Waits like a copy.
+    pub(super) fn follow(&self) -> Shared {
+        self.tell.subscribe()
+    }
+
+    /// Tells everybody who waits, and remembers the message if it is stored.
+    pub(super) fn settle(mut self, taken: Taken) {
+        self.taken = taken;
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        self.window.close(&self.key, self.remember && self.taken.is_stored());
+        self.tell.send_replace(Some(self.taken));
+    }
 }
 
 impl Window {
@@ -52,8 +82,9 @@ impl Window {
         Self { span, inner: Mutex::default() }
     }
 
-    /// Takes note of a callback.
-    pub(super) fn admit(&self, key: &MessageKey) -> Admission {
+    /// Takes note of a callback, whose message the store knows for `mark_ttl`. Where that is less than the span, only
+    /// the store remembers it: what comes after the mark is gone is another message.
+    pub(super) fn admit(self: &Arc<Self>, key: &MessageKey, mark_ttl: Duration) -> Admission {
         let mut inner = self.lock();
         inner.forget_before(Instant::now(), self.span);
         match inner.entries.get(key) {
@@ -62,22 +93,26 @@ impl Window {
             None => {
                 let (tell, shared) = watch::channel(None);
                 inner.entries.insert(key.clone(), Entry::Pending(shared));
-                Admission::Lead(tell)
+                Admission::Lead(Lead {
+                    window: self.clone(),
+                    key: key.clone(),
+                    tell,
+                    remember: !self.span.is_zero() && self.span <= mark_ttl,
+                    taken: Taken::Refused("store_unavailable"),
+                })
             }
         }
     }
 
-    /// Tells everybody who waits for `key`, and remembers it if it is stored.
-    pub(super) fn settle(&self, key: MessageKey, tell: &watch::Sender<Option<Taken>>, taken: Taken) {
+    /// Storing `key` has ended.
+    fn close(&self, key: &MessageKey, remember: bool) {
         let mut inner = self.lock();
-        if taken.is_stored() && !self.span.is_zero() {
+        if remember {
             inner.entries.insert(key.clone(), Entry::Stored);
-            inner.stored.push_back((Instant::now(), key));
+            inner.stored.push_back((Instant::now(), key.clone()));
         } else {
-            inner.entries.remove(&key);
+            inner.entries.remove(key);
         }
-        drop(inner);
-        tell.send_replace(Some(taken));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -103,36 +138,63 @@ impl Inner {
 mod tests {
     use super::*;
 
+    const SPAN: Duration = Duration::from_secs(10);
+    const HOUR: Duration = Duration::from_secs(3600);
+
     fn key(id: &str) -> MessageKey {
         MessageKey::new("app", "chat", "user", id)
     }
 
+    fn lead(window: &Arc<Window>, id: &str) -> Lead {
+        let Admission::Lead(lead) = window.admit(&key(id), HOUR) else { panic!("{id} leads") };
+        lead
+    }
+
     #[test]
     fn copies_wait_for_the_first_and_share_its_answer() {
-        let window = Window::new(Duration::from_secs(10));
-        let Admission::Lead(tell) = window.admit(&key("1")) else { panic!("the first leads") };
-        let Admission::Follow(shared) = window.admit(&key("1")) else { panic!("the second waits") };
-        assert!(matches!(window.admit(&key("2")), Admission::Lead(_)));
-        window.settle(key("1"), &tell, Taken::Stored);
+        let window = Arc::new(Window::new(SPAN));
+        let first = lead(&window, "1");
+        let Admission::Follow(shared) = window.admit(&key("1"), HOUR) else { panic!("the second waits") };
+        lead(&window, "2");
+        first.settle(Taken::Stored);
         assert_eq!(*shared.borrow(), Some(Taken::Stored));
-        assert!(matches!(window.admit(&key("1")), Admission::Known));
+        assert!(matches!(window.admit(&key("1"), HOUR), Admission::Known));
     }
 
     #[test]
     fn a_failed_write_is_not_remembered() {
-        let window = Window::new(Duration::from_secs(10));
-        let Admission::Lead(tell) = window.admit(&key("1")) else { panic!("the first leads") };
-        window.settle(key("1"), &tell, Taken::Refused("store_unavailable"));
-        assert!(matches!(window.admit(&key("1")), Admission::Lead(_)));
+        let window = Arc::new(Window::new(SPAN));
+        lead(&window, "1").settle(Taken::Refused("lane_full"));
+        lead(&window, "1").settle(Taken::Stored);
+    }
+
+    #[test]
+    fn a_write_that_never_ends_well_sends_its_copies_off() {
+        let window = Arc::new(Window::new(SPAN));
+        let first = lead(&window, "1");
+        let shared = first.follow();
+        drop(first);
+        assert_eq!(*shared.borrow(), Some(Taken::Refused("store_unavailable")));
+        lead(&window, "1");
     }
 
     #[test]
     fn a_window_of_zero_remembers_nothing() {
-        let window = Window::new(Duration::ZERO);
-        let Admission::Lead(tell) = window.admit(&key("1")) else { panic!("the first leads") };
-        assert!(matches!(window.admit(&key("1")), Admission::Follow(_)));
-        window.settle(key("1"), &tell, Taken::Stored);
-        assert!(matches!(window.admit(&key("1")), Admission::Lead(_)));
+        let window = Arc::new(Window::new(Duration::ZERO));
+        let first = lead(&window, "1");
+        assert!(matches!(window.admit(&key("1"), HOUR), Admission::Follow(_)));
+        first.settle(Taken::Stored);
+        lead(&window, "1");
+    }
+
+    #[test]
+    fn what_the_store_forgets_sooner_is_not_remembered() {
+        let window = Arc::new(Window::new(SPAN));
+        for (mark_ttl, known) in [(SPAN / 2, false), (SPAN, true)] {
+            let Admission::Lead(first) = window.admit(&key("1"), mark_ttl) else { panic!("the first leads") };
+            first.settle(Taken::Stored);
+            assert_eq!(matches!(window.admit(&key("1"), mark_ttl), Admission::Known), known);
+        }
     }
 
     #[test]

@@ -107,19 +107,20 @@ pub const DECISIVE: [Stage; 5] = [Stage::Accepted, Stage::Expired, Stage::Handle
 pub const PASSING: [Stage; 2] = [Stage::Duplicate, Stage::Retried];
 
 /// The rows that follow from a message's steps (at least one).
-pub fn fold(mut steps: Vec<Step>) -> (MessageRow, Vec<DeliveryRow>) {
+pub fn fold<'s>(steps: impl IntoIterator<Item = &'s Step>) -> (MessageRow, Vec<DeliveryRow>) {
+    let mut steps: Vec<&Step> = steps.into_iter().collect();
     // Equal times: in the order of a message's life.
     steps.sort_by_key(|step| (step.at, step.stage as u8));
     let deliveries = deliveries(&steps);
-    let first = |stage| steps.iter().find(|step| step.stage == stage);
-    let last = |stage| steps.iter().rfind(|step| step.stage == stage);
+    let first = |stage| steps.iter().copied().find(|step| step.stage == stage);
+    let last = |stage| steps.iter().copied().rfind(|step| step.stage == stage);
     let handled = last(Stage::Handled);
     let expired = last(Stage::Expired);
     let owner = handled
         .or(expired)
         .or_else(|| first(Stage::Accepted))
-        .or_else(|| steps.iter().find(|step| step.stage != Stage::Duplicate))
-        .or(steps.first());
+        .or_else(|| steps.iter().copied().find(|step| step.stage != Stage::Duplicate))
+        .or(steps.first().copied());
     let (outcome, reason) = conclude(handled, expired, owner, &deliveries);
     let row = MessageRow {
         request_id: owner.map(|step| step.request_id.clone()).unwrap_or_default(),
@@ -160,7 +161,7 @@ fn conclude(
 }
 
 /// The deliveries that steps speak of. What was settled never goes back to `queued`.
-fn deliveries(steps: &[Step]) -> Vec<DeliveryRow> {
+fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
     let mut rows = BTreeMap::new();
     for step in steps {
         match step.stage {
@@ -225,7 +226,7 @@ mod tests {
     }
 
     fn outcome(steps: &[Step]) -> (Outcome, Option<String>) {
-        let (row, _) = fold(steps.to_vec());
+        let (row, _) = fold(steps);
         (row.outcome, row.reason)
     }
 
@@ -255,15 +256,15 @@ mod tests {
             settled(5, "r1.0", "delivered"),
             settled(6, "r1.1", "dropped"),
         ];
-        let expected = fold(steps.clone());
+        let expected = fold(&steps);
         assert_eq!((expected.0.request_id.as_str(), expected.0.outcome), ("r1", Outcome::Dropped));
         for turn in 0..steps.len() {
             let mut other = steps.clone();
             other.rotate_left(turn);
             other.extend_from_slice(&steps[..turn]);
-            assert_eq!(fold(other.clone()), expected);
+            assert_eq!(fold(&other), expected);
             other.reverse();
-            assert_eq!(fold(other), expected);
+            assert_eq!(fold(&other), expected);
         }
     }
 
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn an_ended_delivery_carries_what_ended_it() {
-        let (_, rows) = fold(vec![settled(8, "r1.0", "dead"), handled(8, &["r1.0"])]);
+        let (_, rows) = fold(&[settled(8, "r1.0", "dead"), handled(8, &["r1.0"])]);
         let expected = DeliveryRow {
             id: "r1.0".into(),
             request_id: "r1".into(),
@@ -310,8 +311,8 @@ mod tests {
         };
         assert_eq!(rows, [expected]);
         // The store's clock went back in between.
-        assert_eq!(fold(vec![settled(8, "r1.0", "dead"), handled(9, &["r1.0"])]).1, rows);
+        assert_eq!(fold(&[settled(8, "r1.0", "dead"), handled(9, &["r1.0"])]).1, rows);
         let nonsense = step(9, Stage::Settled, "r1", json!({"delivery": 3, "state": "silent"}));
-        assert_eq!(fold(vec![nonsense]).1, []);
+        assert_eq!(fold(&[nonsense]).1, []);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde_json::Value;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Encode, QueryBuilder, Row, Sqlite, SqliteConnection, Type};
 
@@ -24,15 +23,14 @@ const RENEW_DELIVERY: &str = " ON CONFLICT (id) DO UPDATE SET state = excluded.s
 /// Rows a statement: past this size larger ones gain nothing, and a full one is prepared only once.
 const ROWS: usize = 500;
 
-/// What is known of one message while a flush is written.
-struct Trail {
-    key: MessageKey,
-    /// Its number, where the records know it already.
-    id: Option<i64>,
-    steps: Vec<Step>,
+/// What a flush says of one message.
+struct Trail<'l> {
+    key: &'l MessageKey,
+    steps: Vec<&'l Step>,
 }
 
-type Trails = BTreeMap<Digest, Trail>;
+type Trails<'l> = BTreeMap<Digest, Trail<'l>>;
+/// Of messages that the records know, by digest.
 type Numbers = HashMap<Digest, i64>;
 
 impl Records {
@@ -47,20 +45,17 @@ impl Records {
         let mut tx = self.writer.begin_with(BEGIN).await?;
         let mut trails = Trails::new();
         for Recorded { message, key, step, .. } in &lines {
-            let trail = trails.entry(*message);
-            let trail = trail.or_insert_with(|| Trail { key: key.clone(), id: None, steps: Vec::new() });
-            trail.steps.push(step.clone());
+            let trail = trails.entry(*message).or_insert_with(|| Trail { key, steps: Vec::new() });
+            trail.steps.push(step);
         }
         let mut numbers = numbers(&mut tx, trails.keys()).await?;
-        for (digest, trail) in &mut trails {
-            trail.id = numbers.get(digest).copied();
-        }
-        add_known_steps(&mut tx, &mut trails).await?;
+        let known = known_steps(&mut tx, &numbers).await?;
 
         let mut messages = Vec::with_capacity(trails.len());
         let mut deliveries = Vec::with_capacity(trails.len());
-        for (digest, Trail { key, steps, .. }) in trails {
-            let (row, replies) = fold(steps);
+        for (digest, Trail { key, steps }) in trails {
+            let before = numbers.get(&digest).and_then(|id| known.get(id)).into_iter().flatten();
+            let (row, replies) = fold(before.chain(steps));
             let parts = key.parts();
             deliveries.extend(replies.into_iter().map(|reply| (digest, parts.clone(), reply)));
             messages.push((digest, parts, row));
@@ -136,11 +131,10 @@ async fn numbers(db: &mut SqliteConnection, digests: impl Iterator<Item = &Diges
     Ok(numbers)
 }
 
-/// Adds to each trail the decisive steps that the records know of it. A step twice in a trail changes nothing.
-async fn add_known_steps(db: &mut SqliteConnection, trails: &mut Trails) -> Result<(), sqlx::Error> {
-    let mut known: HashMap<i64, &mut Trail> =
-        trails.values_mut().filter_map(|trail| Some((trail.id?, trail))).collect();
-    let ids: Vec<i64> = known.keys().copied().collect();
+/// The decisive steps that the records know of these messages, by the message's number.
+async fn known_steps(db: &mut SqliteConnection, of: &Numbers) -> Result<HashMap<i64, Vec<Step>>, sqlx::Error> {
+    let mut known: HashMap<i64, Vec<Step>> = HashMap::new();
+    let ids: Vec<i64> = of.values().copied().collect();
     let decisive = DECISIVE.map(|stage| format!("'{}'", stage.as_str())).join(", ");
     for some in ids.chunks(ROWS) {
         let mut sql =
@@ -148,13 +142,12 @@ async fn add_known_steps(db: &mut SqliteConnection, trails: &mut Trails) -> Resu
         push_in(&mut sql, some.iter().copied());
         sql.push(" AND stage IN (").push(&decisive).push(")");
         for row in sql.build().fetch_all(&mut *db).await? {
-            let trail = known.get_mut(&row.try_get("message")?);
-            if let (Some(trail), Some(step)) = (trail, known_step(&row)?) {
-                trail.steps.push(step);
+            if let Some(step) = known_step(&row)? {
+                known.entry(row.try_get("message")?).or_default().push(step);
             }
         }
     }
-    Ok(())
+    Ok(known)
 }
 
 /// `None` for a stage that this program does not know.
@@ -185,7 +178,8 @@ async fn insert_stages(db: &mut SqliteConnection, lines: &[Recorded], numbers: &
     sql.push_values(lines, |mut values, Recorded { message, line, step, .. }| {
         values.push_bind(numbers.get(message)).push_bind(&line[..]).push_bind(step.at);
         values.push_bind(&step.request_id).push_bind(step.stage.as_str());
-        values.push_bind(Value::Object(step.detail.clone()).to_string());
+        // Texts as keys, values read from JSON: writing it back can't fail.
+        values.push_bind(serde_json::to_string(&step.detail).unwrap_or_default());
     });
     sql.push(KEEP_STAGE);
     sql.build().execute(db).await.map(drop)

@@ -19,6 +19,8 @@ const MAX_TRIES: u32 = 3;
 const MAX_REFUSALS: u32 = 3;
 /// How long a lane waits before a fault of configuration is probed again.
 const HELD: Duration = Duration::from_secs(60);
+/// How long a lane waits, up to twice, where this machine could not even try.
+const NOT_TRIED: Duration = Duration::from_secs(2);
 /// First and longest wait of a failing lane.
 const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -117,6 +119,7 @@ pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter
         }
         Verdict::Token => Decision::again(HELD, ParkReason::Held, "token").alarming(),
         Verdict::Configuration => Decision::again(HELD, ParkReason::Held, "configuration").alarming(),
+        Verdict::NotTried => Decision::again(NOT_TRIED.mul_f64(1.0 + jitter), ParkReason::Held, "not_tried").alarming(),
         Verdict::ChatGone => Decision {
             fate: Fate::Ended { back_off: None, chat_dead: Some(route.clone()) },
             ..Decision::ended(Outcome::Dead, "chat_gone", None).alarming()
@@ -173,6 +176,7 @@ mod tests {
             (Verdict::Transient, tally(0, 0, 3), again(8, Transient), None, Some("transient"), false),
             (Verdict::Token, tally(2, 2, 0), again(60, Held), None, Some("token"), true),
             (Verdict::Configuration, tally(2, 2, 0), again(60, Held), None, Some("configuration"), true),
+            (Verdict::NotTried, tally(2, 2, 0), again(2, Held), None, Some("not_tried"), true),
             (Verdict::ChatGone, tally(0, 0, 0), gone, Some(Dead), Some("chat_gone"), true),
             (Verdict::Rejected, tally(0, 0, 5), ended(None), Some(Dead), Some("rejected"), false),
             (Verdict::Unknown, tally(0, 0, 0), ended(Some(1)), Some(Unknown), Some("no_answer"), false),
@@ -204,9 +208,14 @@ mod tests {
         for verdict in [Verdict::Delivered, Verdict::Rejected, Verdict::ChatGone] {
             assert!(goes_on(verdict), "{verdict:?}");
         }
-        for verdict in
-            [Verdict::Unknown, Verdict::Transient, Verdict::Paced(MINUTE), Verdict::Token, Verdict::Configuration]
-        {
+        for verdict in [
+            Verdict::Unknown,
+            Verdict::Transient,
+            Verdict::Paced(MINUTE),
+            Verdict::Token,
+            Verdict::Configuration,
+            Verdict::NotTried,
+        ] {
             assert!(!goes_on(verdict), "{verdict:?}");
         }
     }

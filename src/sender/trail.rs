@@ -31,13 +31,14 @@ impl Sent {
     pub fn errcode(&self) -> Option<i64> {
         match &self.reply {
             Reply::Http { code: Some((errcode, _)), .. } => Some(*errcode),
-            Reply::Http { code: None, .. } | Reply::NotWritten(_) | Reply::NoAnswer(_) => None,
+            Reply::Http { code: None, .. } | Reply::NotTried(_) | Reply::NotWritten(_) | Reply::NoAnswer(_) => None,
         }
     }
 
     /// What came back, in words for an operator.
     pub fn in_words(&self) -> String {
         match &self.reply {
+            Reply::NotTried(why) => format!("not tried: {why}"),
             Reply::NotWritten(why) => format!("not sent: {why}"),
             Reply::NoAnswer(why) => format!("no answer: {why}"),
             Reply::Http { code: Some((errcode, errmsg)), .. } => format!("errcode {errcode}: {errmsg}"),
@@ -68,7 +69,7 @@ pub(super) fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>
             Reply::Http { status, code: None } => {
                 put("status", (*status).into());
             }
-            Reply::NotWritten(why) | Reply::NoAnswer(why) => {
+            Reply::NotTried(why) | Reply::NotWritten(why) | Reply::NoAnswer(why) => {
                 put("error", why.as_str().into());
             }
         }

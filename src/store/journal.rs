@@ -65,7 +65,7 @@ pub struct Line {
 impl fmt::Display for Line {
     /// The line without its time, as stores append it after `at TAB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let detail = Value::Object(self.detail.clone());
+        let detail = serde_json::to_string(&self.detail).map_err(|_| fmt::Error)?;
         write!(f, "{}\t{}\t{}\t{detail}", self.stage.as_str(), self.request_id, self.key.as_str())
     }
 }

@@ -59,6 +59,8 @@ impl ChannelKind {
 /// What became of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
+    /// This machine could not even try (no file descriptor, no memory): nothing was written.
+    NotTried(String),
     /// Refused, DNS, TLS: nothing was written.
     NotWritten(String),
     /// Timeout or cut after the request may have been written.
@@ -89,6 +91,8 @@ pub enum Verdict {
     Rejected,
     /// Not sent: ours to mend. Hold, probe slowly.
     Configuration,
+    /// Not sent, and nobody's refusal: this machine could not try. Try again, as often as it takes.
+    NotTried,
     /// May have been sent.
     Unknown,
 }
@@ -104,6 +108,7 @@ impl Verdict {
             Self::ChatGone => "chat_gone",
             Self::Rejected => "rejected",
             Self::Configuration => "configuration",
+            Self::NotTried => "not_tried",
             Self::Unknown => "unknown",
         }
     }
@@ -112,6 +117,7 @@ impl Verdict {
 /// What is to be done after `reply` on `channel`.
 pub fn verdict(channel: ChannelKind, reply: &Reply) -> Verdict {
     match reply {
+        Reply::NotTried(_) => Verdict::NotTried,
         Reply::NotWritten(_) => Verdict::Transient,
         Reply::NoAnswer(_) => Verdict::Unknown,
         // A proxy's answers: the first two come from one that reached nobody.

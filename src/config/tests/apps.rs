@@ -120,6 +120,12 @@ fn webhooks() {
         (chat(HOOK), "chats[0].webhook", &["webhook", "key"]),
         (chat("qyapi.weixin.qq.com/cgi-bin/webhook/send?key=k"), "chats[0].webhook", &["webhook", "bare key"]),
         (chat("https://"), "chats[0].webhook", &["no URL"]),
+        (
+            chat(&HOOK.replace("send", "upload_media")),
+            "chats[0].webhook",
+            &["no webhook", "/cgi-bin/webhook/send?key=…"],
+        ),
+        (chat("https://qyapi.weixin.qq.com/?key=k"), "chats[0].webhook", &["no webhook"]),
         (chat(" "), "chats[0].webhook", &["bare key"]),
     ]);
 }
@@ -143,6 +149,32 @@ fn a_bare_key_goes_where_the_api_is_and_loopback_needs_no_tls() {
     let settings = Folder::new().gateway(gateway).app("a", &robot("[[chats]]\nid = \"c\"\nwebhook = \"k\"")).settings();
     let webhook = settings.apps["a"].chats["c"].webhook.as_ref().unwrap();
     assert_eq!(webhook.url.expose(), "http://127.0.0.1:7000/wx/cgi-bin/webhook/send?key=k");
+}
+
+#[test]
+fn hosts_of_a_teams_own_may_have_paths_of_their_own() {
+    let gateway = "wecom = { webhook_hosts = [\"proxy.example\"] }";
+    let app = robot("[[chats]]\nid = \"c\"\nwebhook = \"https://proxy.example/robots/1?key=k\"");
+    Folder::new().gateway(gateway).app("a", &app).settings();
+}
+
+#[test]
+fn a_faulty_api_base_makes_no_fault_of_the_bare_keys_that_it_completes() {
+    let bare = robot("[[chats]]\nid = \"c\"\nwebhook = \"k\"");
+    for (base, word) in [("http://10.0.0.5", "loopback"), ("https://qyapi.weixin.qq.com/cgi-bin/", "a path")] {
+        let gateway =
+            format!("wecom = {{ api_base = \"{base}\", webhook_hosts = [\"10.0.0.5\", \"qyapi.weixin.qq.com\"] }}");
+        let faults = Folder::new().gateway(&gateway).app("a", &bare).faults();
+        assert!(blames(&faults, "gateway.toml", "wecom.api_base", &[word, "write"]), "{faults}");
+        assert_eq!(faults.iter().count(), 1, "{faults}");
+    }
+}
+
+#[test]
+fn a_bots_name_sheds_the_sign_it_was_copied_with() {
+    let app = robot("bot_names = [\"@小助手\", \" ＠Robot A\", \"a@b\"]\n[mention]\naction = { type = \"help\" }");
+    let app = Folder::new().app("a", &app).settings().apps["a"].clone();
+    assert_eq!(app.bot_names, ["小助手", "Robot A", "a@b"]);
 }
 
 #[test]
@@ -183,7 +215,9 @@ fn chats() {
         (chat("weight = 0"), "chats[0].weight", &["1 to 100"]),
         (chat("weight = 101"), "chats[0].weight", &["1 to 100"]),
         (chat("pace = \"20\""), "chats[0].pace", &["\"20\"", "20/min"]),
-        (chat("pace = \"0/min\""), "chats[0].pace", &["never send"]),
+        (chat("pace = \"0/min\""), "chats[0].pace", &["never send: write at least \"1/h\""]),
+        (robot("[[chats]]\nid = \"\"\nname = \"n\"\nweight = 1\npace = \"1/s\""), "chats[0].id", &["empty"]),
+        (robot("bot_names = [\"小助手\", \"＠ \"]"), "bot_names[1]", &["no name", "without \"@\""]),
         (chat("appchat = true"), "chats[0].appchat", &["not available in this version", "webhook"]),
         (robot("[chats_default]\npace = \"fast\""), "chats_default.pace", &["\"fast\"", "20/min"]),
         (robot("chats = [\"c\"]"), "chats[0]", &["a table"]),

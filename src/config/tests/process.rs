@@ -86,6 +86,9 @@ fn wrong_types_and_forms() {
         ("store = { lane_depth = -1 }", "store.lane_depth", &["from 1"]),
         ("store = { spool = \"yes\" }", "store.spool", &["true or false"]),
         ("store = { path = \" \" }", "store.path", &["empty"]),
+        ("store = { path = \"Cargo.toml\" }", "store.path", &["\"Cargo.toml\"", "a file", "name a folder"]),
+        ("store = { path = \"Cargo.toml/data\" }", "store.path", &["can't be created", "Cargo.toml is a file"]),
+        ("server = { deadline = \"4501ms\" }", "server.deadline", &["5s", "at most \"4500ms\""]),
         ("dedup = { max_skew = \"never\" }", "dedup.max_skew", &["\"never\"", "or \"off\""]),
         ("workers = { concurrency = 0 }", "workers.concurrency", &["from 1"]),
         ("workers = { order = \"message\" }", "workers.order", &["\"sender\", \"chat\""]),
@@ -113,8 +116,61 @@ fn addresses() {
         ("store = { redis = \"redis://h:port\" }", "store.redis", &["redis://host:port"]),
         ("database = { url = \"data/records.db\" }", "database.url", &["sqlite://"]),
         ("database = { url = \"sqlite://\" }", "database.url", &["no file"]),
-        ("server = { listen = \"127.0.0.1:8081\" }", "admin.listen", &["each listener"]),
+        ("wecom = { api_base = \"http://10.0.0.5\" }", "wecom.api_base", &["https://", "loopback"]),
     ]);
+    for base in ["http://127.0.0.1:7000", "http://[::1]:7000", "http://localhost/x", "https://proxy.example/wx"] {
+        Folder::new().gateway(&format!("wecom = {{ api_base = \"{base}\" }}")).settings();
+    }
+    Folder::new().gateway("server = { deadline = \"4500ms\" }").settings();
+}
+
+#[test]
+fn listeners_may_not_claim_the_same_port() {
+    let listening = |public: &str, operators: &str| {
+        let tokens = "tokens = [{ name = \"a\", secret = \"b\", scope = \"read\" }]";
+        let text = format!("server = {{ listen = \"{public}\" }}\nadmin = {{ listen = \"{operators}\", {tokens} }}");
+        Folder::new().gateway(&text)
+    };
+    for (public, operators) in [
+        ("127.0.0.1:80", "127.0.0.1:80"),
+        ("0.0.0.0:80", "127.0.0.1:80"),
+        ("127.0.0.1:80", "0.0.0.0:80"),
+        ("0.0.0.0:80", "0.0.0.0:80"),
+        ("[::]:80", "127.0.0.1:80"),
+        ("0.0.0.0:80", "[::]:80"),
+        ("[::]:80", "[::1]:80"),
+        ("[::ffff:10.0.0.1]:80", "10.0.0.1:80"),
+    ] {
+        let faults = listening(public, operators).faults();
+        let told = blames(&faults, "gateway.toml", "admin.listen", &[public, operators, "a port of its own"]);
+        assert!(told && faults.iter().count() == 1, "{public} {operators}\n→ {faults}");
+    }
+    for (public, operators) in [
+        ("0.0.0.0:80", "127.0.0.1:81"),
+        ("0.0.0.0:0", "0.0.0.0:0"),
+        ("0.0.0.0:80", "[::1]:80"),
+        ("127.0.0.1:80", "127.0.0.2:80"),
+    ] {
+        listening(public, operators).settings();
+    }
+}
+
+#[test]
+fn the_stores_folder_is_looked_at_and_not_created() {
+    let folder = Folder::new();
+    let data = folder.path("a/data");
+    folder.gateway(&format!("store = {{ path = \"{}\" }}", data.display())).settings();
+    assert!(!data.parent().unwrap().exists());
+}
+
+#[test]
+fn a_secret_belongs_to_one_token() {
+    let token = |name: &str, secret: &str| {
+        format!("[[admin.tokens]]\nname = \"{name}\"\nsecret = \"{secret}\"\nscope = \"read\"\n")
+    };
+    let faults = Folder::new().gateway(&(token("ops", "hush") + &token("bi", "x") + &token("cron", "hush"))).faults();
+    let told = blames(&faults, "gateway.toml", "admin.tokens[2].secret", &["\"ops\"", "\"cron\"", "its own"]);
+    assert!(told && faults.iter().count() == 1 && !faults.to_string().contains("hush"), "{faults}");
 }
 
 #[test]

@@ -1,7 +1,17 @@
 //! Faults of rules, arguments, actions and templates.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
 use super::{Folder, each_app_fault, robot};
+use crate::action::template::Template;
+use crate::action::{Actions, Answer, Request, http_client};
+use crate::config::action::VALUES;
 use crate::config::settings::{Action, ArgKind};
+use crate::model::{ChatKind, Message, SenderKind, Session};
+use crate::rules::{self, CommandCall, Run, Trigger};
 
 const HELP: &str = "action = { type = \"help\" }";
 
@@ -83,7 +93,7 @@ fn words_and_patterns() {
         (binding(&format!("pattern = '(unclosed'\n{HELP}")), "bindings[0].pattern", &["unclosed group", "correct it"]),
         (binding(&format!("pattern = 'a(?=b)'\n{HELP}")), "bindings[0].pattern", &["look-around"]),
         (binding(HELP), "bindings[0].pattern", &["missing"]),
-        (binding("pattern = 'x'"), "bindings[0].action", &["missing"]),
+        (binding("pattern = 'x'"), "bindings[0].action", &["missing", "in this version", "action = {"]),
         (binding(&format!("pattern = 'x'\nttl = \"week\"\n{HELP}")), "bindings[0].ttl", &["\"week\"", "7d"]),
     ]);
 }
@@ -142,11 +152,16 @@ fn templates_hold_plain_values_only() {
         (reply("{{ 1 + 1 }}"), key, &["not a plain value"]),
         (reply("{{ }}"), key, &["not a plain value"]),
         (reply("{{ usr.name }}"), key, &["usr", "user"]),
-        (reply("{{ args.orderid }}"), key, &["\"orderid\"", "did you mean \"order_id\""]),
-        (keyword("{{ args.x }}"), "keywords[0].action.text", &["\"x\"", "isn't there"]),
+        (reply("{{ args.orderid }}"), key, &["`args.orderid`", "did you mean `args.order_id`"]),
+        (reply("{{ args.order_id.x }}"), key, &["isn't there", "did you mean `args.order_id`"]),
+        (reply("{{ user.nme }}"), key, &["`user.nme`", "did you mean `user.name`"]),
+        (reply("{{ user.name }} {{ user }}"), key, &["`user`", "write one of args.order_id, user.name, chat.id"]),
+        (reply("{{ session.turns.0.text }}"), key, &["isn't there", "session.vars"]),
+        (keyword("{{ args.x }}"), "keywords[0].action.text", &["`args.x`", "isn't there: write one of user.name"]),
+        (keyword("{{ args }}"), "keywords[0].action.text", &["`args`", "isn't there"]),
     ]);
     for text in [
-        "订单 {{ args.order_id }} {{user.name}} {{ chat.id }} {{ session.turns.0.text }}",
+        "订单 {{ args.order_id }} {{user.name}} {{ chat.id }} {{ session.vars.step.0.x }}",
         "{a} }} 50%",
         "{{ sender.key }}{{ message.text }}{{ command.name }}{{ args }}",
     ] {
@@ -155,4 +170,53 @@ fn templates_hold_plain_values_only() {
     let binding =
         "[[bindings]]\npattern = '(?P<phone>1\\d{10})'\naction = { type = \"reply\", text = \"{{ args.phone }}\" }";
     Folder::new().app("a", &robot(binding)).settings();
+}
+
+/// Every root whole, as the action fills it in, against the names that the check knows: neither may run ahead.
+#[tokio::test]
+async fn the_names_that_templates_may_hold_are_those_that_are_filled_in() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let roots = ["chat", "command", "message", "sender", "session", "user"];
+    let whole = roots.map(|root| format!("{{{{ {root} }}}}")).join("\n");
+    let run = Run {
+        rule: "command:q".into(),
+        trigger: Trigger::Command,
+        action: Arc::new(rules::Action::Reply(Template::compile(&whole).unwrap())),
+        command: Some(CommandCall { name: "q".into(), args: Map::new() }),
+        captures: None,
+    };
+    let (message, session, rules) = (message(), Session::default(), rules::tests::set(|_| {}));
+    let request = Request { message: &message, chat_name: Some("群"), run: &run, session: &session, rules: &rules };
+    let answer = Actions::new(http_client().unwrap()).run(request).await.unwrap();
+    let Answer::Say { messages, .. } = answer else { panic!("{answer:?}") };
+
+    let lines = messages[0]["text"]["content"].as_str().unwrap().lines();
+    let filled: BTreeSet<String> = roots
+        .iter()
+        .zip(lines)
+        .flat_map(|(root, line)| {
+            let values: Map<String, Value> = serde_json::from_str(line).unwrap();
+            assert!(values.values().all(|value| !value.is_null()), "{root}: {line}");
+            values.into_iter().map(move |(name, _)| format!("{root}.{name}"))
+        })
+        .collect();
+    assert_eq!(filled, VALUES.map(str::to_owned).into());
+}
+
+fn message() -> Message {
+    Message {
+        request_id: "r".into(),
+        app: "a".into(),
+        chat_id: "c".into(),
+        chat_kind: ChatKind::Group,
+        msg_id: "m".into(),
+        sender_key: "u".into(),
+        sender_kind: SenderKind::External,
+        sender_name: Some("王五".into()),
+        msg_type: "text".into(),
+        text: "/q".into(),
+        sent_at: None,
+        received_at: 0,
+        response_url: None,
+    }
 }

@@ -4,7 +4,7 @@
 //!
 //! - Nobody resends behind our back: reqwest's own retries are off, redirects are not followed. hyper may move a request
 //!   to a fresh connection only where the reused one had closed before a single byte of it was taken, so that is no repeat.
-//! - `NotWritten` is said only where no connection came about (refused, DNS, TLS, too slow to connect). Connecting has
+//! - `NotTried` is said only where this machine itself was at its end, `NotWritten` only where no connection came about (refused, DNS, TLS, too slow to connect). Connecting has
 //!   half of the whole time, so that a slow connect is told apart from a slow answer.
 //! - No error text holds the URL: it holds the robot's key.
 
@@ -79,12 +79,28 @@ async fn read_capped(mut answer: Response) -> reqwest::Result<Vec<u8>> {
 
 fn no_answer(error: reqwest::Error) -> Reply {
     let error = error.without_url();
+    if is_exhaustion(&error) {
+        return Reply::NotTried(causes(&error));
+    }
     // A request that could not even be built was never written either.
     if error.is_connect() || error.is_builder() {
         Reply::NotWritten(causes(&error))
     } else {
         Reply::NoAnswer(causes(&error))
     }
+}
+
+/// Whether a connection failed for want of a file descriptor or memory of this machine's own.
+fn is_exhaustion(error: &reqwest::Error) -> bool {
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let os_error = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+        if matches!(os_error, Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) {
+            return error.is_connect();
+        }
+        source = cause.source();
+    }
+    false
 }
 
 /// The innermost cause says what happened ("connection refused"), the outermost only that something did.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::step::{Step, millis};
+use super::step::Step;
 use crate::model::{Delivery, Lane};
-use crate::store::{ClaimedReply, Lease, Pace, Result, Side, Turn};
+use crate::store::{ClaimedReply, Lease, Result, Side, Turn};
 
 /// Where a lane stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,19 +56,20 @@ pub(super) struct Chat {
     pub lease: Option<String>,
     pub parked_for: Option<String>,
     pub failures: u32,
-    pub sends: Vec<i64>,
+    /// Sends so far, and when the last of them was; see [`super::pace`].
+    pub sent: i64,
+    pub last_send: i64,
     pub dead: Option<String>,
     pub last_error: Option<String>,
     pub weight: Option<u32>,
     pub paused: bool,
 }
 
-const COLUMNS: &str = "id, lane, head, tail, state, turn, due, lease, parked_for, failures, sends, dead, last_error, \
-                       weight, paused";
+const COLUMNS: &str = "id, lane, head, tail, state, turn, due, lease, parked_for, failures, sent, last_send, dead, \
+                       last_error, weight, paused";
 
 impl Chat {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let sends: String = row.get(10)?;
         Ok(Self {
             id: row.get(0)?,
             lane: row.get(1)?,
@@ -80,12 +81,12 @@ impl Chat {
             lease: row.get(7)?,
             parked_for: row.get(8)?,
             failures: row.get(9)?,
-            sends: serde_json::from_str(&sends)
-                .map_err(|e| rusqlite::Error::FromSqlConversionFailure(10, rusqlite::types::Type::Text, e.into()))?,
-            dead: row.get(11)?,
-            last_error: row.get(12)?,
-            weight: row.get(13)?,
-            paused: row.get(14)?,
+            sent: row.get(10)?,
+            last_send: row.get(11)?,
+            dead: row.get(12)?,
+            last_error: row.get(13)?,
+            weight: row.get(14)?,
+            paused: row.get(15)?,
         })
     }
 
@@ -121,7 +122,7 @@ impl Chat {
     pub fn save(&self, step: &Step<'_>) -> Result<()> {
         let mut update = step.sql(
             "UPDATE chats SET head = ?2, tail = ?3, state = ?4, turn = ?5, due = ?6, lease = ?7, parked_for = ?8,
-             failures = ?9, sends = ?10, dead = ?11, last_error = ?12 WHERE id = ?1",
+             failures = ?9, sent = ?10, last_send = ?11, dead = ?12, last_error = ?13 WHERE id = ?1",
         )?;
         update.execute(params![
             self.id,
@@ -133,7 +134,8 @@ impl Chat {
             self.lease,
             self.parked_for,
             self.failures,
-            super::to_json(&self.sends)?,
+            self.sent,
+            self.last_send,
             self.dead,
             self.last_error,
         ])?;
@@ -181,25 +183,6 @@ impl Chat {
         self.state = State::Parked;
         self.due = step.after(span);
         self.parked_for = Some(why.to_owned());
-    }
-
-    /// Takes a place in the pace window, or says how long there is none.
-    pub fn take_place(&mut self, step: &Step<'_>, pace: Pace) -> std::result::Result<(), Duration> {
-        let window = millis(pace.window);
-        self.sends.retain(|sent| sent.saturating_add(window) > step.now);
-        // With `limit` places taken, one is free when the limit-th last send leaves the window.
-        let limit = usize::try_from(pace.limit.max(1)).unwrap_or(usize::MAX);
-        if let Some(oldest) = self.sends.len().checked_sub(limit) {
-            return Err(step.until(self.sends[oldest].saturating_add(window)));
-        }
-        self.sends.push(step.now);
-        Ok(())
-    }
-
-    /// The place that was taken last counts from now.
-    pub fn move_place(&mut self, step: &Step<'_>) {
-        self.sends.pop();
-        self.sends.push(step.now);
     }
 
     /// The head of the queue.

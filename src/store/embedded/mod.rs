@@ -6,7 +6,7 @@
 //! crash the file is everything.
 //!
 //! - `inbound`, `outbound`, `late`, `observe`: the verbs, as functions of one `step::Step`.
-//! - `chat`: the row of an outbound lane.
+//! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
 mod chat;
@@ -15,6 +15,7 @@ mod inbound;
 mod late;
 mod observe;
 mod outbound;
+mod pace;
 mod step;
 mod sweep;
 mod writer;
@@ -26,7 +27,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -39,12 +41,12 @@ use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
     Enqueued, JournalBatch, LateAnswer, Lease, Result, Settle, Settled, Side, Store, StoreError, Waiting, Wakeups,
 };
-use crate::model::Lane;
+use crate::model::{Lane, now_ms};
 
 /// How long a statement waits for another connection's lock (the checkpoint's, or a shell's).
 const BUSY: Duration = Duration::from_secs(5);
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 1;
+const LAYOUT: i64 = 2;
 
 /// SQLite in one file, written by one thread.
 pub struct EmbeddedStore {
@@ -111,6 +113,8 @@ fn connect(file: &Path) -> Result<Connection> {
     let conn = Connection::open(file)?;
     conn.busy_timeout(BUSY)?;
     conn.set_prepared_statement_cache_capacity(64);
+    // Plans must not depend on bound values: else each `LIMIT ?` is planned anew whenever its value changes.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     // Checkpoints are ours, and a log that grew once is cut back by them.
@@ -142,7 +146,19 @@ fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<()> {
         Some(_) => {}
         None => drop(transaction.execute("INSERT INTO meta (name, value) VALUES ('shards', ?1)", [shards])?),
     }
+    free_leases(&transaction)?;
     Ok(transaction.commit()?)
+}
+
+/// The folder is ours alone ([`crate::store::lock`]), so whoever held these leases is gone: nobody has to wait for their end.
+/// An attempt that was begun under one stays begun.
+fn free_leases(transaction: &Transaction<'_>) -> Result<()> {
+    transaction.execute("UPDATE in_lanes SET leased = 0, due = ?1, lease = NULL WHERE leased = 1", [now_ms()])?;
+    transaction.execute(
+        "UPDATE chats SET state = CASE WHEN tail > head THEN 'ready' ELSE 'idle' END, lease = NULL WHERE state = 'leased'",
+        [],
+    )?;
+    Ok(())
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

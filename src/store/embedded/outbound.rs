@@ -5,9 +5,10 @@ use std::time::Duration;
 use rusqlite::params;
 
 use super::chat::{Chat, Head, HeadReply, State};
+use super::pace;
 use super::step::{Step, new_lease_id};
 use crate::model::{Delivery, Lane, RouteDigest};
-use crate::store::{Begin, Begun, Fate, GoOn, Lease, Pace, ParkReason, Result, Settle, Settled, StoreError, Turn};
+use crate::store::{Begin, Begun, Fate, GoOn, Lease, ParkReason, Result, Settle, Settled, StoreError, Turn};
 
 /// A paused chat is looked at again after this.
 const PAUSED_FOR: Duration = Duration::from_secs(60);
@@ -138,7 +139,7 @@ fn begin_head(step: &Step<'_>, chat: &mut Chat, head: &mut Head, lease: &str, by
         Begun::ChatDead
     } else {
         chat.dead = None;
-        take_place(step, chat, by.pace)
+        pace::take_place(step, chat, by.pace)?
     };
     match begun {
         Begun::Go => {
@@ -153,10 +154,6 @@ fn begin_head(step: &Step<'_>, chat: &mut Chat, head: &mut Head, lease: &str, by
     }
     chat.save(step)?;
     Ok(begun)
-}
-
-fn take_place(step: &Step<'_>, chat: &mut Chat, pace: Pace) -> Begun {
-    chat.take_place(step, pace).map_or_else(Begun::Paced, |()| Begun::Go)
 }
 
 /// A [`Settled`] whose next delivery is not read yet.
@@ -202,7 +199,7 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
         Fate::Delivered => {
             chat.failures = 0;
             if head.begun.is_some() {
-                chat.move_place(step);
+                pace::move_place(step, &mut chat);
             }
             chat.drop_head(step)?;
             return go_on(step, chat, turn, settle);

@@ -105,7 +105,11 @@ impl<'c> Step<'c> {
 
     /// Replaces the session that a message belongs to.
     pub fn set_session(&self, key: &MessageKey, body: &str, ttl: Duration) -> Result<()> {
-        let mut replace = self.sql("INSERT OR REPLACE INTO sessions (key, body, expires_at) VALUES (?1, ?2, ?3)")?;
+        // No REPLACE: that would move the row and write its index too.
+        let mut replace = self.sql(
+            "INSERT INTO sessions (key, body, expires_at) VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE
+             SET body = excluded.body, expires_at = excluded.expires_at",
+        )?;
         replace.execute(params![key.session(), body, self.after(ttl)])?;
         Ok(())
     }

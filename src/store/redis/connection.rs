@@ -5,13 +5,15 @@
 //! A connection is given up on I/O errors, on a command that got no answer (a silent server keeps its socket open) and
 //! on a server that only reads (a failover left us on the old master). Reconnecting backs off up to a second, with jitter.
 
+use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSubStream};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisError, Value};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisError, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -53,8 +55,30 @@ struct Up {
 enum Down {
     /// The server is away.
     Unavailable(String),
-    /// The server belongs to a store of another shape.
+    /// The server belongs to a store of another shape, or does not let us in.
     Refused(String),
+}
+
+impl fmt::Display for Down {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Unavailable(why) | Self::Refused(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl From<RedisError> for Down {
+    fn from(error: RedisError) -> Self {
+        match error.code() {
+            Some("NOAUTH" | "WRONGPASS") => Self::Refused(
+                "redis asks for another password: write redis://[user]:password@host:port in store.redis".into(),
+            ),
+            // Without a user, an old server answers a password that it does not want by ERR.
+            _ if error.kind() == ErrorKind::AuthenticationFailed => {
+                Self::Refused("redis does not take the password of store.redis: mend it there".into())
+            }
+            _ => Self::Unavailable(error.to_string()),
+        }
+    }
 }
 
 impl From<Down> for StoreError {
@@ -173,6 +197,27 @@ async fn remembered_shards(connection: &mut MultiplexedConnection, shards: u16) 
     Ok(remembered)
 }
 
+/// Logs what an ack outlives under the server's own settings. Hosted servers may not tell them.
+async fn say_what_it_survives(connection: &mut MultiplexedConnection) {
+    let names = ["appendonly", "appendfsync", "maxmemory-policy"];
+    let asked = redis::cmd("CONFIG").arg("GET").arg(&names).query_async::<HashMap<String, String>>(connection).await;
+    let Ok(settings) = asked else {
+        tracing::warn!("redis does not tell its settings: what an ack survives depends on them");
+        return;
+    };
+    let setting = |name: &str| settings.get(name).map_or("", String::as_str);
+    match (setting("appendonly"), setting("appendfsync")) {
+        ("yes", "always") => tracing::info!("redis syncs before it answers: an ack survives a crash of redis"),
+        ("yes", "everysec") => tracing::warn!("redis syncs each second: its crash may lose the last second's acks"),
+        ("yes", _) => tracing::warn!("redis leaves syncing to the system: a crash of the machine may lose acks"),
+        _ => tracing::warn!("redis keeps no append-only file: its crash loses acks; set appendonly yes"),
+    }
+    match setting("maxmemory-policy") {
+        "" | "noeviction" => {}
+        policy => tracing::warn!(policy, "redis may evict queues and marks; set maxmemory-policy noeviction"),
+    }
+}
+
 /// Makes and remakes the connection.
 struct Keeper {
     client: Client,
@@ -209,7 +254,7 @@ impl Keeper {
     fn tell(&self, why: Down) {
         let known = matches!(&*self.changes.borrow(), State::Down(known) if *known == why);
         if !known {
-            tracing::warn!(?why, "redis can't be reached");
+            tracing::warn!(%why, "redis can't be used");
             self.changes.send_replace(State::Down(why));
         }
     }
@@ -234,20 +279,19 @@ impl Keeper {
     }
 
     async fn connect(&self) -> std::result::Result<(MultiplexedConnection, PubSubStream), Down> {
-        let unavailable = |error: RedisError| Down::Unavailable(error.to_string());
         // Our own limits hold; the library's would hide which one it was.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let mut connection =
-            self.client.get_multiplexed_async_connection_with_config(&config).await.map_err(unavailable)?;
-        let remembered = remembered_shards(&mut connection, self.shards).await.map_err(unavailable)?;
+        let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        let remembered = remembered_shards(&mut connection, self.shards).await?;
         if remembered != self.shards {
             return Err(Down::Refused(format!(
                 "store.shards is {}, but the data in redis was laid out for {remembered}: set it back",
                 self.shards
             )));
         }
-        let mut signals = self.client.get_async_pubsub().await.map_err(unavailable)?;
-        signals.subscribe(WAKE).await.map_err(unavailable)?;
+        say_what_it_survives(&mut connection).await;
+        let mut signals = self.client.get_async_pubsub().await?;
+        signals.subscribe(WAKE).await?;
         Ok((connection, signals.into_on_message()))
     }
 }

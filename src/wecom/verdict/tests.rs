@@ -18,6 +18,7 @@ fn bare(status: u16) -> Reply {
 fn rows_that_hold_on_every_channel() {
     use Verdict::*;
     let rows = [
+        (Reply::NotTried("too many open files".into()), NotTried),
         (Reply::NotWritten("dns".into()), Transient),
         (Reply::NoAnswer("timeout".into()), Unknown),
         (coded(200, 0), Delivered),

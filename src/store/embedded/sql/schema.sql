@@ -44,11 +44,12 @@ CREATE TABLE IF NOT EXISTS marks (
     expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- With a rowid: such a row may fill a page, a clustered one spills into further pages from a quarter of a page on.
 CREATE TABLE IF NOT EXISTS sessions (
-    key        TEXT    PRIMARY KEY,
+    key        TEXT    PRIMARY KEY NOT NULL,
     body       TEXT    NOT NULL,
     expires_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- Messages whose answer comes later; `seqs` is a JSON list of the answers taken.
 CREATE TABLE IF NOT EXISTS late (
@@ -74,8 +75,9 @@ CREATE TABLE IF NOT EXISTS chats (
     lease      TEXT,
     parked_for TEXT,
     failures   INTEGER NOT NULL DEFAULT 0,
-    -- Times of the last sends, oldest first, as a JSON list.
-    sends      TEXT    NOT NULL DEFAULT '[]',
+    -- Sends so far, and when the last of them was.
+    sent       INTEGER NOT NULL DEFAULT 0,
+    last_send  INTEGER NOT NULL DEFAULT 0,
     -- The digest of the route by which the chat is dead.
     dead       TEXT,
     last_error TEXT,
@@ -85,6 +87,14 @@ CREATE TABLE IF NOT EXISTS chats (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS out_ready   ON chats (turn) WHERE state = 'ready';
 CREATE INDEX IF NOT EXISTS out_waiting ON chats (due)  WHERE state IN ('leased', 'parked');
+
+-- When a chat's `n`-th send was, for those that its pace still asks for and a few more; the last one stands in `chats`.
+CREATE TABLE IF NOT EXISTS sends (
+    chat INTEGER NOT NULL,
+    n    INTEGER NOT NULL,
+    at   INTEGER NOT NULL,
+    PRIMARY KEY (chat, n)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS deliveries (
     chat        INTEGER NOT NULL,

@@ -1,0 +1,172 @@
+//! The embedded store with a gate before its `enqueue`, and an endpoint that has nothing else behind it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use wecom_gateway::ingress::Ingress;
+use wecom_gateway::model::Lane;
+use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
+use wecom_gateway::store::embedded::EmbeddedStore;
+use wecom_gateway::store::{
+    Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
+    Enqueued, JournalBatch, LateAnswer, Lease, Result, Settle, Settled, SharedStore, Side, Store, StoreError, Waiting,
+    Wakeups,
+};
+use wecom_gateway::telemetry::Metrics;
+
+use super::client::Client;
+use super::endpoint::every_kind;
+
+/// What happens to those who come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Gate {
+    Open,
+    /// They wait.
+    Shut,
+    /// The store is away: they are sent off.
+    Away,
+    /// The store's own code fails.
+    Broken,
+}
+
+/// See the module.
+pub struct Gated {
+    inner: SharedStore,
+    gate: watch::Sender<Gate>,
+    /// How many came, and how many of them were let through and are stored.
+    came: watch::Sender<usize>,
+    stored: watch::Sender<usize>,
+}
+
+impl Gated {
+    pub fn set(&self, gate: Gate) {
+        self.gate.send_replace(gate);
+    }
+
+    pub fn came(&self) -> usize {
+        *self.came.borrow()
+    }
+
+    /// Waits until so many came.
+    pub async fn until_came(&self, number: usize) {
+        self.came.subscribe().wait_for(|came| *came >= number).await.unwrap();
+    }
+
+    /// Waits until so many are stored.
+    pub async fn until_stored(&self, number: usize) {
+        self.stored.subscribe().wait_for(|stored| *stored >= number).await.unwrap();
+    }
+}
+
+/// The endpoint alone: whatever is stored stays in its lane.
+pub struct Bare {
+    pub client: Client,
+    pub store: Arc<Gated>,
+    pub metrics: Arc<Metrics>,
+    _fake: FakeWeCom,
+    _scenario: Scenario,
+}
+
+impl Bare {
+    pub async fn new() -> Self {
+        Self::with(|scenario| scenario).await
+    }
+
+    pub async fn with(shape: impl FnOnce(Scenario) -> Scenario) -> Self {
+        let fake = FakeWeCom::start(Options::default()).await.unwrap();
+        let scenario = shape(every_kind(&fake, Scenario::new(&fake).unwrap()));
+        let settings = Arc::new(wecom_gateway::config::load(&scenario.write().unwrap()).unwrap());
+        let inner = EmbeddedStore::open(&settings.store.path, settings.store.shards).unwrap();
+        let (gate, came, stored) = (watch::Sender::new(Gate::Open), watch::Sender::new(0), watch::Sender::new(0));
+        let store = Arc::new(Gated { inner, gate, came, stored });
+        let metrics = Arc::new(Metrics::default());
+        let router = Ingress::new(settings, store.clone(), metrics.clone()).router();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = Client::new(listener.local_addr().unwrap());
+        // Ends with the test's runtime.
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { client, store, metrics, _fake: fake, _scenario: scenario }
+    }
+
+    /// How many callbacks of the robot ended like this.
+    pub fn counted(&self, result: &str) -> u64 {
+        let name = format!("wecom_gateway_callbacks_total{{app=\"{}\",result=\"{result}\"}} ", crate::world::APP);
+        let metrics = self.metrics.render();
+        metrics.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |count| count.parse().unwrap())
+    }
+
+    /// Messages that stand in lanes.
+    pub async fn lanes(&self) -> u64 {
+        self.store.depth().await.unwrap().in_lanes
+    }
+}
+
+#[async_trait]
+impl Store for Gated {
+    async fn enqueue(&self, batch: Vec<Arrival>) -> Result<Vec<Enqueued>> {
+        self.came.send_modify(|came| *came += 1);
+        let gate = *self.gate.subscribe().wait_for(|gate| *gate != Gate::Shut).await.unwrap();
+        match gate {
+            Gate::Open | Gate::Shut => {
+                let answers = self.inner.enqueue(batch).await;
+                self.stored.send_modify(|stored| *stored += 1);
+                answers
+            }
+            Gate::Away => Err(StoreError::Unavailable("as told".into())),
+            Gate::Broken => panic!("as told"),
+        }
+    }
+    async fn claim_messages(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedMessage>> {
+        self.inner.claim_messages(want, lease).await
+    }
+    async fn commit(&self, batch: Vec<Commit>) -> Result<Vec<Committed>> {
+        self.inner.commit(batch).await
+    }
+    async fn claim_replies(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedReply>> {
+        self.inner.claim_replies(want, lease).await
+    }
+    async fn begin(&self, batch: Vec<Begin>) -> Result<Vec<Begun>> {
+        self.inner.begin(batch).await
+    }
+    async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Settled>> {
+        self.inner.settle(batch).await
+    }
+    async fn renew(&self, side: Side, leases: Vec<Lease>, lease: Duration) -> Result<Vec<bool>> {
+        self.inner.renew(side, leases, lease).await
+    }
+    async fn release(&self, side: Side, leases: Vec<Lease>, pause: Duration) -> Result<()> {
+        self.inner.release(side, leases, pause).await
+    }
+    async fn waiting(&self, lane: &Lane, request_id: &str) -> Result<Option<Waiting>> {
+        self.inner.waiting(lane, request_id).await
+    }
+    async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {
+        self.inner.answer_late(answer).await
+    }
+    async fn revive(&self, lane: &Lane) -> Result<()> {
+        self.inner.revive(lane).await
+    }
+    async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>> {
+        self.inner.chats(lanes).await
+    }
+    async fn busy_chats(&self, limit: usize) -> Result<Vec<Lane>> {
+        self.inner.busy_chats(limit).await
+    }
+    async fn read_journal(&self, max: usize) -> Result<Vec<JournalBatch>> {
+        self.inner.read_journal(max).await
+    }
+    async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
+        self.inner.trim_journal(batch).await
+    }
+    async fn depth(&self) -> Result<Depth> {
+        self.inner.depth().await
+    }
+    async fn ping(&self) -> Result<()> {
+        self.inner.ping().await
+    }
+    fn wakeups(&self) -> &Wakeups {
+        self.inner.wakeups()
+    }
+}

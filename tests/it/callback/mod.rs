@@ -1,0 +1,19 @@
+//! The callback endpoint as WeCom meets it: real HTTP into a whole gateway on the embedded store, sealed by a hand
+//! that shares no line with the gateway's own crypto ([`seal`]).
+//!
+//! What every answer must be, whatever was asked, is checked where answers are received ([`client`]).
+
+mod arbitrary;
+mod client;
+mod crypto;
+mod duplicates;
+mod endpoint;
+mod envelope;
+mod events;
+mod gated;
+mod handshake;
+mod http;
+mod payload;
+mod refusals;
+mod seal;
+mod webhook;
