@@ -8,12 +8,17 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use mimalloc::MiMalloc;
 use serde_json::json;
 use wecom_gateway::model::Secret;
 use wecom_gateway::sim::robot_text;
 use wecom_gateway::wecom::crypto::{CallbackCrypto, ReceiveId};
 use wecom_gateway::wecom::envelope;
 use wecom_gateway::wecom::payload::{self, Fields, Payload};
+
+/// The gateway's own.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const TIMESTAMP: &str = "1767225600";
 const NONCE: &str = "1597212914";

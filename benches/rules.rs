@@ -9,9 +9,14 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use mimalloc::MiMalloc;
 use wecom_gateway::model::{ChatKind, Message, SenderKind};
 use wecom_gateway::rules::RuleSet;
 use wecom_gateway::wecom::message;
+
+/// The gateway's own.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Sensitive words and keywords, each.
 const WORD_LISTS: [usize; 2] = [10, 10_000];

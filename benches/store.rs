@@ -17,6 +17,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mimalloc::MiMalloc;
 use redis_server::RedisServer;
 use serde_json::{Map, json};
 use tempfile::TempDir;
@@ -30,6 +31,10 @@ use wecom_gateway::store::{
     Arrival, Begin, Begun, ClaimedMessage, ClaimedReply, Commit, Committed, Enqueued, Fate, Line, Pace, Settle,
     Settled, SharedStore, Side, Stage, Turn,
 };
+
+/// The gateway's own.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Tasks that call at once, and lanes that a claim asks for.
 const CALLERS: usize = 64;

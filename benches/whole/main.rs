@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
+use mimalloc::MiMalloc;
 use tempfile::TempDir;
 use wecom_gateway::sim::{FakeWeCom, Options};
 
@@ -37,6 +38,10 @@ use process::Process;
 use requests::{Callback, RequestFile, Spread, Words};
 use serve::Role;
 use wrk::{Reuse, Shot, shoot};
+
+/// The gateway's own: what it is measured against has it too.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Connections that callbacks come over.
 const CONNECTIONS: [usize; 2] = [64, 512];
