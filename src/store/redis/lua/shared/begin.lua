@@ -11,8 +11,9 @@ end
 
 -- Kept longer than the window, because a delivery moves its place to the time of its answer.
 local function take_place(lane, limit, window_ms)
-  redis.call('RPUSH', K.pace(lane), digits(now))
-  redis.call('LTRIM', K.pace(lane), -limit, -1)
+  if redis.call('RPUSH', K.pace(lane), digits(now)) > limit then
+    redis.call('LTRIM', K.pace(lane), -limit, -1)
+  end
   redis.call('PEXPIRE', K.pace(lane), window_ms + 60000)
 end
 

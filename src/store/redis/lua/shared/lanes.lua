@@ -17,11 +17,11 @@ local function make_ready(side, lane, ahead)
   end
 end
 
--- A lane that nobody works any more: ready when it holds something, else forgotten.
+-- A lane that nobody works any more: ready when it holds something (answers so), else forgotten with its holder.
 local function requeue(side, lane)
   if redis.call('EXISTS', K.list(side, lane)) == 1 then
     make_ready(side, lane)
-    return
+    return true
   end
   redis.call('HDEL', K.holders(side), lane)
   if side == 'out' then
@@ -39,8 +39,9 @@ end
 
 local function give_back(side, lane)
   leave_work(side, lane)
-  redis.call('HDEL', K.holders(side), lane)
-  requeue(side, lane)
+  if requeue(side, lane) then
+    redis.call('HDEL', K.holders(side), lane)
+  end
 end
 
 local function prolong(side, lane, lease_ms)
