@@ -34,6 +34,26 @@ pub fn robot_text(chat: &str, sender: &str, msg_id: &str, text: &str) -> String 
     )
 }
 
+/// The same as JSON, for a robot whose callback URL asks for it (`robot_callback_format=json`).
+pub fn robot_json(chat: &str, sender: &str, msg_id: &str, text: &str) -> String {
+    serde_json::json!({
+        "webhook_url": "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=never-a-route",
+        "chatid": chat, "chattype": "group", "msgid": msg_id, "msgtype": "text", "text": {"content": text},
+        "from": {"userid": sender, "name": sender, "alias": sender},
+    })
+    .to_string()
+}
+
+/// How a callback is written, outside and inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// `<xml>…</xml>`
+    #[default]
+    Xml,
+    /// `{…}`
+    Json,
+}
+
 /// Why a caller can't be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum CallerError {
@@ -49,6 +69,7 @@ pub struct Caller {
     url: Arc<str>,
     crypto: CallbackCrypto,
     retry_after: Duration,
+    format: Format,
 }
 
 impl Caller {
@@ -57,7 +78,7 @@ impl Caller {
         // An error says that the process has one already, which will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build()?;
-        Ok(Self { http, url: url.into(), crypto, retry_after: RETRY_AFTER })
+        Ok(Self { http, url: url.into(), crypto, retry_after: RETRY_AFTER, format: Format::Xml })
     }
 
     /// Waits `retry_after` for an answer instead of WeCom's 5 s.
@@ -66,10 +87,28 @@ impl Caller {
         self
     }
 
+    /// Writes callbacks in this format.
+    pub fn in_format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The decrypted payload of a text in a group with a robot, in this caller's format.
+    pub fn text(&self, chat: &str, sender: &str, msg_id: &str, text: &str) -> String {
+        match self.format {
+            Format::Xml => robot_text(chat, sender, msg_id, text),
+            Format::Json => robot_json(chat, sender, msg_id, text),
+        }
+    }
+
     /// Encrypts, signs and posts once; the status, or `None` where no answer came in time.
     pub async fn post(&self, payload: &str) -> Option<u16> {
         let (url, body) = self.sealed(payload);
-        let post = self.http.post(url).header(CONTENT_TYPE, "text/xml").body(body).send();
+        let kind = match self.format {
+            Format::Xml => "text/xml",
+            Format::Json => "application/json",
+        };
+        let post = self.http.post(url).header(CONTENT_TYPE, kind).body(body).send();
         self.status_of(post).await
     }
 
@@ -99,7 +138,11 @@ impl Caller {
         let nonce = rng.random_range(1_000_000_000_u64..10_000_000_000).to_string();
         let signature = self.crypto.sign(&timestamp, &nonce, &cipher);
         let url = format!("{}?msg_signature={signature}&timestamp={timestamp}&nonce={nonce}", self.url);
-        (url, format!("<xml><Encrypt><![CDATA[{cipher}]]></Encrypt></xml>"))
+        let body = match self.format {
+            Format::Xml => format!("<xml><Encrypt><![CDATA[{cipher}]]></Encrypt></xml>"),
+            Format::Json => serde_json::json!({"encrypt": cipher}).to_string(),
+        };
+        (url, body)
     }
 
     /// The status, once the whole answer is read, so that the connection can be used again.
