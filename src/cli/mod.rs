@@ -1,8 +1,14 @@
 //! The commands. Exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration. An error is one sentence
 //! on stderr that names the thing and the mend.
 
+mod compare;
 mod demo;
+mod empty_redis;
+mod figures;
+mod progress;
 mod serve;
+mod stage;
+mod values;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

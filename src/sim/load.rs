@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::arrivals::{Arrivals, Until};
 use super::caller::Caller;
 use super::ledger::Ledger;
-use super::plan::{Copies, LanePlan, Planned, Turn};
+use super::plan::{Copies, LanePlan, Planned};
 use super::texts::TextMix;
 use super::violation::Tag;
 
@@ -182,21 +182,19 @@ impl Load {
     async fn open_loop(&self, mut lanes: Vec<(LanePlan, Poster)>, rate: f64) {
         let until = self.duration.map_or(Until::Count(self.messages), Until::Time);
         let arrivals = Arrivals { seed: self.seed, rate, ramp: self.ramp, lanes: lanes.len() }.until(until);
-        let mut left = vec![0_usize; lanes.len()];
-        arrivals.iter().for_each(|(_, lane)| left[*lane] += 1);
         let start = Instant::now();
         let mut posting = JoinSet::new();
         for (at, lane) in arrivals {
             tokio::time::sleep_until(start + at).await;
-            left[lane] -= 1;
             let (plan, poster) = &mut lanes[lane];
-            let Turn { late, message } = plan.turn(left[lane] == 0);
-            for late in late {
-                let poster = poster.clone();
-                posting.spawn(async move { poster.deliver(&late).await });
-            }
-            let poster = poster.clone();
-            posting.spawn(async move { poster.first(&message).await });
+            let (message, poster) = (plan.message(), poster.clone());
+            posting.spawn(async move {
+                poster.first(&message).await;
+                if let Copies::Late(seconds) = message.copies {
+                    tokio::time::sleep(Duration::from_secs(seconds)).await;
+                    poster.deliver(&message).await;
+                }
+            });
             while posting.try_join_next().is_some() {}
         }
         while posting.join_next().await.is_some() {}
@@ -204,17 +202,21 @@ impl Load {
 }
 
 impl Poster {
-    /// The messages of one (chat, sender) in a closed loop; `is_last` is told how many were posted before.
+    /// The messages of one (chat, sender) in a closed loop, then its fence; `is_last` is told how many were posted before.
     async fn run(self, mut plan: LanePlan, is_last: impl Fn(u64) -> bool) {
+        let mut late: Vec<(u64, Planned)> = Vec::new();
         for posted in 0.. {
             let last = is_last(posted);
-            let Turn { late, message } = plan.turn(last);
-            for late in &late {
-                self.deliver(late).await;
+            for (_, copy) in late.extract_if(.., |(due, _)| *due <= posted || last) {
+                self.deliver(&copy).await;
             }
+            let message = if last { plan.fence() } else { plan.message() };
             self.first(&message).await;
             if last {
                 return;
+            }
+            if let Copies::Late(after) = message.copies {
+                late.push((posted + 1 + after, message));
             }
         }
     }

@@ -17,6 +17,7 @@ pub mod plan;
 pub mod scenario;
 pub mod service;
 pub mod summary;
+pub mod synchronous;
 #[cfg(test)]
 mod tests;
 pub mod texts;

@@ -1,8 +1,6 @@
 //! The messages of one (chat, sender), one after the other, from one seed: texts, ids, and which of them come again.
 //!
-//! Always: serials rise within a lane and are nobody else's; some ids are used in two lanes, never twice in one; the last
-//! message of a lane comes after all late copies and wants a reply, so once it has one, nothing of that member can
-//! still be on its way.
+//! Always: serials rise within a lane and are nobody else's; some ids are used in two lanes, never twice in one.
 
 use std::sync::Arc;
 
@@ -42,17 +40,8 @@ pub enum Copies {
     Twin,
     /// Many times at the same time: a retry storm.
     Storm,
-    /// Again after so many later messages of the same member.
+    /// Again after so many later messages of the same member; in an open loop, after so many seconds.
     Late(u64),
-}
-
-/// What is posted next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// Earlier messages that come again now.
-    pub late: Vec<Planned>,
-    /// The next message.
-    pub message: Planned,
 }
 
 /// The messages of one (chat, sender), made one by one.
@@ -69,7 +58,6 @@ pub struct LanePlan {
     /// The same in both lanes of a pair.
     pair: StdRng,
     place: u64,
-    late: Vec<(u64, Planned)>,
 }
 
 impl LanePlan {
@@ -88,25 +76,27 @@ impl LanePlan {
             rng: StdRng::seed_from_u64(load.seed.rotate_left(32) ^ number),
             pair: seed(number / 2),
             place: 0,
-            late: Vec::new(),
         }
     }
 
-    /// The next message; `last`: there is none after it.
-    pub fn turn(&mut self, last: bool) -> Turn {
-        let serial = self.load.after_serial + self.place * self.step + self.number + 1;
-        let tag = Tag::new(&self.chat, &self.sender, serial);
+    /// The next message.
+    pub fn message(&mut self) -> Planned {
         let (kind, copies) = (self.load.texts.draw(&mut self.rng), self.copies());
-        let (kind, copies) = if last { (TextKind::Echo, Copies::None) } else { (kind, copies) };
-        let text = kind.write(&tag, &self.bot, &mut self.rng);
-        let message = Planned { tag, msg_id: self.msg_id(), text, answered: kind.is_answered(), copies };
-        let place = self.place;
-        let late = self.late.extract_if(.., |(due, _)| *due <= place || last).map(|(_, message)| message).collect();
-        if let Copies::Late(after) = copies {
-            self.late.push((place + 1 + after, message.clone()));
-        }
+        self.planned(kind, copies)
+    }
+
+    /// A message that comes once and wants a reply: where it is posted after all others of its lane, copies too, its reply says
+    /// that nothing of that member is still on its way.
+    pub fn fence(&mut self) -> Planned {
+        self.planned(TextKind::Echo, Copies::None)
+    }
+
+    fn planned(&mut self, kind: TextKind, copies: Copies) -> Planned {
+        let serial = self.load.after_serial + self.place * self.step + self.number + 1;
         self.place += 1;
-        Turn { late, message }
+        let tag = Tag::new(&self.chat, &self.sender, serial);
+        let text = kind.write(&tag, &self.bot, &mut self.rng);
+        Planned { tag, msg_id: self.msg_id(), text, answered: kind.is_answered(), copies }
     }
 
     fn copies(&mut self) -> Copies {
@@ -141,7 +131,7 @@ mod tests {
         let lane = |number: u64| {
             let chat = format!("c{}", number / 3);
             let mut lane = LanePlan::new(&Arc::new(load.clone()), (number, 30), &chat, number as usize % 3, "小助手");
-            (0..60).map(|place| lane.turn(place == 59).message).collect()
+            (0..60).map(|place| if place < 59 { lane.message() } else { lane.fence() }).collect()
         };
         (0..30).map(lane).collect()
     }
@@ -178,22 +168,6 @@ mod tests {
         assert!(count(|m| m.tag.sender.clone()) < lanes.len(), "some members are in several chats");
         for kind in [Copies::None, Copies::Twin, Copies::Storm, Copies::Late(1)] {
             assert!(all.iter().any(|m| m.copies == kind), "{kind:?}");
-        }
-    }
-
-    #[test]
-    fn late_copies_come_before_the_last_message() {
-        let load = Load { late: 1.0, twins: 0.0, ..Load::default() };
-        let mut lane = LanePlan::new(&Arc::new(load), (0, 1), "c1", 0, "小助手");
-        let turns: Vec<Turn> = (0..10).map(|place| lane.turn(place == 9)).collect();
-        let again: Vec<u64> = turns.iter().flat_map(|turn| &turn.late).map(|m| m.tag.serial).collect();
-        assert_eq!(again.len(), 9, "each but the last comes again");
-        for turn in &turns {
-            assert!(
-                turn.late
-                    .iter()
-                    .all(|late| late.tag.serial + 1 < turn.message.tag.serial || turn.message.tag.serial == 10)
-            );
         }
     }
 }

@@ -66,7 +66,8 @@ pub struct Summary {
 impl Summary {
     /// Whether every promise that the ledger can see was kept.
     pub fn kept(&self) -> bool {
-        self.lost + self.misrouted + self.repeated + self.out_of_order + self.other == 0
+        let untaken = self.progress.posted - self.progress.acked;
+        untaken + self.lost + self.misrouted + self.repeated + self.out_of_order + self.other == 0
     }
     /// Messages a second.
     pub fn throughput(&self) -> f64 {

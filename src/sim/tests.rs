@@ -232,7 +232,8 @@ async fn a_load_is_posted_whole_in_order_and_again_where_it_was_refused() {
         let mut plan = LanePlan::new(&shared, (number as u64, 15), chat, number % 3, "小助手");
         let mut last_seen = None;
         for place in 1..=share {
-            let Planned { tag, msg_id, text, copies, .. } = &plan.turn(place == share).message;
+            let planned = if place < share { plan.message() } else { plan.fence() };
+            let Planned { tag, msg_id, text, copies, .. } = &planned;
             let payload = robot_text(&tag.chat, &tag.sender, msg_id, text);
             let seen = taken.iter().position(|t| *t == payload);
             assert!(seen > last_seen, "first posts of a lane come in order: {tag}");
