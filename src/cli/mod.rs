@@ -7,6 +7,7 @@ mod empty_redis;
 mod figures;
 mod progress;
 mod serve;
+mod simulate;
 mod stage;
 mod values;
 
@@ -35,6 +36,8 @@ enum Command {
     Check(ConfigFile),
     /// Everything in one process against a fake WeCom: a load with its result as a table.
     Demo(demo::Options),
+    /// The same load and fake WeCom against a gateway that already runs.
+    Simulate(Box<simulate::Options>),
 }
 
 #[derive(Debug, clap::Args)]
@@ -55,6 +58,7 @@ pub fn main() -> ExitCode {
         Command::Serve(file) => load(&file).and_then(serve::run),
         Command::Check(file) => load(&file).map(|settings| check(&settings)),
         Command::Demo(options) => demo::run(options),
+        Command::Simulate(options) => simulate::run(*options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

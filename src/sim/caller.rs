@@ -62,6 +62,24 @@ pub enum CallerError {
     Client(#[from] reqwest::Error),
 }
 
+/// Why a gateway is not the one that callbacks are meant for.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// Nobody is there.
+    #[error("no gateway answers there ({0}): start it, or name another target")]
+    NoAnswer(String),
+    /// It can't read this app's callbacks.
+    #[error(
+        "the gateway refuses the URL verification (HTTP {0}): it must run with this app file, its name, token and          encoding_aes_key the same"
+    )]
+    Refused(u16),
+}
+
+/// What happened, rather than that something did.
+fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
+}
+
 /// Posts callbacks of one app; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -101,6 +119,21 @@ impl Caller {
         }
     }
 
+    /// WeCom's URL verification: whether a gateway is there and has this app with the same token and key.
+    pub async fn verify(&self) -> Result<(), VerifyError> {
+        let echo = rand::rng().random_range(10_u64.pow(15)..10_u64.pow(16)).to_string();
+        let (url, cipher) = self.signed(&echo);
+        let echostr = url::form_urlencoded::byte_serialize(cipher.as_bytes()).collect::<String>();
+        let ask = self.http.get(format!("{url}&echostr={echostr}")).timeout(self.retry_after);
+        let no_answer = |error: reqwest::Error| VerifyError::NoAnswer(innermost(&error));
+        let answer = ask.send().await.map_err(no_answer)?;
+        let status = answer.status().as_u16();
+        match answer.text().await.map_err(no_answer)? == echo {
+            true => Ok(()),
+            false => Err(VerifyError::Refused(status)),
+        }
+    }
+
     /// Encrypts, signs and posts once; the status, or `None` where no answer came in time.
     pub async fn post(&self, payload: &str) -> Option<u16> {
         let (url, body) = self.sealed(payload);
@@ -131,13 +164,20 @@ impl Caller {
         false
     }
 
-    fn sealed(&self, payload: &str) -> (String, String) {
+    /// The URL with its signature, and the ciphertext.
+    fn signed(&self, payload: &str) -> (String, String) {
         let mut rng = rand::rng();
         let cipher = self.crypto.encrypt(payload.as_bytes(), rng.random());
         let timestamp = (now_ms() / 1000).to_string();
         let nonce = rng.random_range(1_000_000_000_u64..10_000_000_000).to_string();
         let signature = self.crypto.sign(&timestamp, &nonce, &cipher);
         let url = format!("{}?msg_signature={signature}&timestamp={timestamp}&nonce={nonce}", self.url);
+        (url, cipher)
+    }
+
+    /// The URL and the body.
+    fn sealed(&self, payload: &str) -> (String, String) {
+        let (url, cipher) = self.signed(payload);
         let body = match self.format {
             Format::Xml => format!("<xml><Encrypt><![CDATA[{cipher}]]></Encrypt></xml>"),
             Format::Json => serde_json::json!({"encrypt": cipher}).to_string(),

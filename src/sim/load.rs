@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -206,12 +206,16 @@ impl Poster {
     async fn run(self, mut plan: LanePlan, is_last: impl Fn(u64) -> bool) {
         let mut late: Vec<(u64, Planned)> = Vec::new();
         for posted in 0.. {
+            let permit = self.permit().await;
             let last = is_last(posted);
             for (_, copy) in late.extract_if(.., |(due, _)| *due <= posted || last) {
                 self.deliver(&copy).await;
             }
             let message = if last { plan.fence() } else { plan.message() };
             self.first(&message).await;
+            if let Some(permit) = permit {
+                self.ledger.until_replied(message.tag.serial, permit);
+            }
             if last {
                 return;
             }
@@ -219,6 +223,11 @@ impl Poster {
                 late.push((posted + 1 + after, message));
             }
         }
+    }
+
+    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        // Nobody closes the semaphore.
+        Arc::clone(self.permits.as_ref()?).acquire_owned().await.ok()
     }
 
     /// A message for the first time, with the copies that come at the same time.
@@ -232,19 +241,12 @@ impl Poster {
         join_all((0..times).map(|_| self.deliver(message))).await;
     }
 
+    /// One post of a message, again where WeCom would.
     async fn deliver(&self, message: &Planned) {
-        let permit = match &self.permits {
-            // Nobody closes the semaphore.
-            Some(permits) => Arc::clone(permits).acquire_owned().await.ok(),
-            None => None,
-        };
         let Tag { chat, sender, serial } = &message.tag;
         let payload = self.caller.text(chat, sender, &message.msg_id, &message.text);
         if self.caller.deliver(&payload, || self.ledger.posted(*serial)).await {
             self.ledger.acked(*serial);
-            if let Some(permit) = permit {
-                self.ledger.until_replied(*serial, permit);
-            }
         }
     }
 }

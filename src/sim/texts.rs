@@ -105,6 +105,17 @@ impl TextKind {
         !matches!(self, Self::Chatter | Self::Forbidden)
     }
 
+    /// Its name in a mix.
+    pub fn share(self) -> &'static str {
+        match self {
+            Self::Query | Self::Echo | Self::Alias => "commands",
+            Self::Keyword => "keywords",
+            Self::MentionedQuery | Self::Mention => "mentions",
+            Self::Chatter => "chatter",
+            Self::Forbidden => "forbidden",
+        }
+    }
+
     /// The text of the message that `tag` names; `bot` is what an @mention calls.
     pub fn write(self, tag: &Tag, bot: &str, rng: &mut impl Rng) -> String {
         let n = tag.serial;

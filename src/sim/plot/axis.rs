@@ -79,6 +79,8 @@ const NICE: [f64; 16] =
     [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0];
 /// More steps make a line that nobody can follow.
 const MOST_STEPS: f64 = 120.0;
+/// Percentiles of fewer replies tell little.
+const REPLIES_PER_STEP: f64 = 30.0;
 
 impl TimeAxis {
     pub(super) fn until(end: Duration) -> Self {
@@ -89,9 +91,10 @@ impl TimeAxis {
         (at.as_secs_f64() / self.end).min(1.0)
     }
 
-    /// The span whose replies make one point: a second where that is not too fine.
-    pub(super) fn step(&self) -> Duration {
-        Duration::from_secs_f64(nice(self.end / MOST_STEPS).max(if self.end > 20.0 { 1.0 } else { 0.2 }))
+    /// The span whose replies make one point: not too fine for the picture, nor for so many replies in all.
+    pub(super) fn step(&self, replies: usize) -> Duration {
+        let points = (replies as f64 / REPLIES_PER_STEP).clamp(1.0, MOST_STEPS);
+        Duration::from_secs_f64(nice(self.end / points))
     }
 
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
@@ -172,7 +175,8 @@ mod tests {
             let ticks = TimeAxis::until(Duration::from_secs(seconds)).ticks();
             assert!((2..=13).contains(&ticks.len()), "{seconds} s: {ticks:?}");
         }
-        assert_eq!(TimeAxis::until(Duration::from_secs(60)).step(), Duration::from_secs(1));
+        let step = |replies| TimeAxis::until(Duration::from_secs(60)).step(replies);
+        assert_eq!([100_000, 1800, 300].map(step), [0.5, 1.0, 10.0].map(Duration::from_secs_f64));
     }
 
     #[test]

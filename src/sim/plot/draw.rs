@@ -131,12 +131,20 @@ impl Drawing {
         ));
     }
 
-    /// A value marked from the base to above the panel; labels of different rows don't cover each other.
-    pub(super) fn marker(&mut self, area: Area, at: f64, row: usize, label: &str, colour: &str) {
-        let (x, y) = (area.x(at), area.top + 12.0 + 17.0 * row as f64);
-        self.stroke((x, area.top), (x, area.bottom), colour, " stroke-width=\"1.5\" stroke-dasharray=\"5 3\"");
-        // At the right of the panel there is no room on the right of the line.
-        let (x, anchor) = if at > 0.85 { (x - 6.0, "end") } else { (x + 6.0, "start") };
-        self.text((x, y), anchor, (13, colour), label);
+    /// Values marked from the base to the top, each with its label in a row of its own.
+    pub(super) fn markers(&mut self, area: Area, markers: &[(f64, String, &str)]) {
+        for (at, _, colour) in markers {
+            let x = area.x(*at);
+            self.stroke((x, area.top), (x, area.bottom), colour, " stroke-width=\"1.5\" stroke-dasharray=\"5 3\"");
+        }
+        for (row, (at, label, colour)) in markers.iter().enumerate() {
+            let y = area.top + 12.0 + 17.0 * row as f64;
+            // At the right of the panel there is no room on the right of the line.
+            let (x, anchor) = if *at > 0.85 { (area.x(*at) - 6.0, "end") } else { (area.x(*at) + 6.0, "start") };
+            // A white edge keeps the lines of the others apart from the letters.
+            self.add(format_args!("<g stroke=\"#ffffff\" stroke-width=\"5\" paint-order=\"stroke\">"));
+            self.text((x, y), anchor, (13, colour), label);
+            self.add(format_args!("</g>"));
+        }
     }
 }

@@ -51,7 +51,7 @@ impl Plot<'_> {
     fn over_time(&self, drawing: &mut Drawing, scale: &LatencyAxis) {
         let end = self.samples.iter().map(|sample| sample.posted).max().unwrap_or_default();
         let time = TimeAxis::until(end);
-        let step = time.step();
+        let step = time.step(self.samples.len());
         let heading = format!("Latency over time: of replies to messages posted within {}", axis::time(step));
         drawing.panel(TIME_PANEL, &heading);
         drawing.legend(TIME_PANEL, &QUANTILES.map(|(name, _, colour)| (name, colour)));
@@ -105,11 +105,11 @@ fn distribution(drawing: &mut Drawing, scale: &LatencyAxis, latencies: &[Duratio
         let share = count as f64 / latencies.len() as f64;
         drawing.bar(DISTRIBUTION_PANEL, (bar as f64 / bars, (bar + 1) as f64 / bars), share / top);
     }
-    for (row, (name, quantile, colour)) in QUANTILES.into_iter().enumerate() {
+    let markers = QUANTILES.map(|(name, quantile, colour)| {
         let latency = self::quantile(latencies, quantile);
-        let label = format!("{name} {}", axis::latency(latency));
-        drawing.marker(DISTRIBUTION_PANEL, scale.place(latency), row, &label, colour);
-    }
+        (scale.place(latency), format!("{name} {}", axis::latency(latency)), colour)
+    });
+    drawing.markers(DISTRIBUTION_PANEL, &markers);
     drawing.caption(DISTRIBUTION_PANEL, "from a message's first post to the arrival of its reply");
 }
 
@@ -167,8 +167,11 @@ mod tests {
 
     #[test]
     fn every_step_with_replies_is_a_point_of_every_line() {
-        // 60 s, with nothing posted between 20 and 40 s.
-        let mut samples = samples(600);
+        // 30 a second for 60 s, with nothing posted between 20 and 40 s.
+        let ms = Duration::from_millis;
+        let mut samples: Vec<Sample> =
+            (0..1800).map(|n| Sample { posted: ms(n * 1000 / 30), latency: ms(10 + n % 90) }).collect();
+        samples.push(Sample { posted: ms(59_999), latency: ms(10) });
         samples.retain(|sample| !(20..40).contains(&sample.posted.as_secs()));
         let svg = Plot { title: "t", subtitle: "s", samples: &samples }.svg();
         let lines: Vec<String> = elements(&svg)
