@@ -16,14 +16,14 @@ use crate::sim::{Ledger, Summary, Violation};
 pub(super) async fn run(setup: &Setup) -> anyhow::Result<bool> {
     let ours = Stage::set(setup).await?;
     let app = App::start(ours.settings.clone()).await.context("the gateway of the demo can't start")?;
-    let url = Stage::callback(app.callback_addr());
-    let posted = post("gateway      ", &ours, url, setup).await;
+    let base = format!("http://{}", app.callback_addr());
+    let posted = post("gateway      ", &ours, &base, setup).await;
     app.stop().await;
     posted?;
 
     let theirs = Stage::set(setup).await?;
     let bot = SynchronousBot::start(&theirs.app, &theirs.settings.sender).await?;
-    let posted = post("synchronous  ", &theirs, bot.callback_url(), setup).await;
+    let posted = post("synchronous  ", &theirs, &bot.base(), setup).await;
     bot.stop().await;
     posted?;
 
@@ -40,8 +40,8 @@ pub(super) async fn run(setup: &Setup) -> anyhow::Result<bool> {
     Ok(our_summary.kept())
 }
 
-async fn post(title: &str, stage: &Stage, url: String, setup: &Setup) -> anyhow::Result<()> {
-    let targets = [stage.target(url, &setup.load)?];
+async fn post(title: &str, stage: &Stage, base: &str, setup: &Setup) -> anyhow::Result<()> {
+    let targets = [stage.target(base, &setup.load)?];
     tokio::select! {
         () = drive(title, &setup.load, &targets, stage.ledger(), PATIENCE) => Ok(()),
         _ = tokio::signal::ctrl_c() => bail!("interrupted before the end"),

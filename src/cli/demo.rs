@@ -84,7 +84,7 @@ async fn interruptible(options: &Options) -> anyhow::Result<bool> {
     }
     let stage = Stage::set(&setup).await?;
     let app = App::start(stage.settings.clone()).await.context("the gateway of the demo can't start")?;
-    let targets = [stage.target(Stage::callback(app.callback_addr()), &setup.load)?];
+    let targets = [stage.target(&format!("http://{}", app.callback_addr()), &setup.load)?];
     let finished = tokio::select! {
         () = drive("", &setup.load, &targets, stage.ledger(), PATIENCE) => true,
         _ = tokio::signal::ctrl_c() => false,

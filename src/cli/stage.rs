@@ -107,15 +107,11 @@ impl Stage {
         Ok(Self { fake, settings, app, _scenario: scenario })
     }
 
-    /// What the load is posted to, where callbacks are taken at `url`.
-    pub(super) fn target(&self, url: String, load: &Load) -> anyhow::Result<Target> {
+    /// What the load is posted to, where callbacks are taken at `base`.
+    pub(super) fn target(&self, base: &str, load: &Load) -> anyhow::Result<Target> {
         let AppKind::GroupRobot(crypto) = &self.app.kind else { bail!("the demo's own app is no group robot") };
-        Ok(Target { caller: Caller::new(url, crypto.clone())?, bot: BOT.to_owned(), chats: load.chat_ids() })
-    }
-
-    /// Where its app takes callbacks.
-    pub(super) fn callback(addr: std::net::SocketAddr) -> String {
-        format!("http://{addr}/callback/{APP}")
+        let caller = Caller::new(format!("{base}/callback/{APP}"), crypto.clone())?;
+        Ok(Target { caller, bot: BOT.to_owned(), chats: load.chat_ids() })
     }
 
     pub(super) fn ledger(&self) -> &Arc<Ledger> {

@@ -154,8 +154,12 @@ impl Load {
             if let Some(permits) = permits {
                 self.open_up(&permits).await;
             }
+            std::future::pending().await
         };
-        tokio::join!(posted, opened);
+        tokio::select! {
+            () = posted => {}
+            () = opened => {}
+        }
     }
 
     /// How many messages each lane of a closed loop has.

@@ -21,7 +21,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use axum::routing::post;
+use axum::routing::get;
 use axum::serve::ListenerExt;
 use serde::Deserialize;
 use serde_json::Value;
@@ -89,7 +89,7 @@ impl SynchronousBot {
         let closing = CancellationToken::new();
         let sender = tokio::spawn(send_all(texts, Arc::clone(&app), Arc::clone(&current), client));
         let bot = Arc::new(Bot { app, crypto, rules, actions, current, queue });
-        let router = Router::new().route("/callback", post(callback)).with_state(bot);
+        let router = Router::new().route("/callback/{app}", get(verification).post(callback)).with_state(bot);
         // As the gateway's listener; where it can't be set, answers are only slower.
         let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
         let serve = axum::serve(listener, router).with_graceful_shutdown(closing.clone().cancelled_owned());
@@ -100,9 +100,9 @@ impl SynchronousBot {
         Ok(Self { addr, closing, server, sender })
     }
 
-    /// Where callbacks go.
-    pub fn callback_url(&self) -> String {
-        format!("http://{}/callback", self.addr)
+    /// `http://host:port`; callbacks go to `/callback/{app}`, whatever the app's name.
+    pub fn base(&self) -> String {
+        format!("http://{}", self.addr)
     }
 
     /// Takes no more callbacks; what is still in the queue is not sent, as when such a process ends.
@@ -120,6 +120,12 @@ struct Signed {
     msg_signature: String,
     timestamp: String,
     nonce: String,
+    echostr: Option<String>,
+}
+
+async fn verification(State(bot): State<Arc<Bot>>, Query(signed): Query<Signed>) -> Result<Vec<u8>, StatusCode> {
+    let plain = signed.echostr.as_deref().and_then(|echostr| bot.decrypt(&signed, echostr));
+    plain.ok_or(StatusCode::BAD_REQUEST)
 }
 
 async fn callback(
@@ -142,14 +148,16 @@ async fn callback(
 }
 
 impl Bot {
+    fn decrypt(&self, signed: &Signed, ciphertext: &str) -> Option<Vec<u8>> {
+        let authentic = self.crypto.verify(&signed.msg_signature, &signed.timestamp, &signed.nonce, ciphertext);
+        authentic.then(|| self.crypto.decrypt(ciphertext).ok()).flatten()
+    }
+
     /// Verifies, decrypts and parses.
     fn open(&self, signed: &Signed, body: &[u8]) -> Option<Message> {
-        let ciphertext = envelope::ciphertext(body).ok()?;
-        if !self.crypto.verify(&signed.msg_signature, &signed.timestamp, &signed.nonce, &ciphertext) {
-            return None;
-        }
+        let plain = self.decrypt(signed, &envelope::ciphertext(body).ok()?)?;
         let Payload { chat_id, chat_kind, msg_id, sender, sender_name, msg_type, text, sent_at, response_url } =
-            payload::parse(&self.crypto.decrypt(&ciphertext).ok()?, &self.app.fields).ok()?;
+            payload::parse(&plain, &self.app.fields).ok()?;
         let (sender_key, sender_kind) = sender?;
         Some(Message {
             request_id: uuid::Uuid::now_v7().simple().to_string(),

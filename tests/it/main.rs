@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin;
+mod compare;
 mod gateway;
 mod redis_server;
+mod simulate;
 mod store;
 mod world;
