@@ -32,8 +32,8 @@ pub(super) async fn run(setup: &Setup) -> anyhow::Result<bool> {
     let rows = [rows(setup, our_ledger, &our_summary), rows(setup, their_ledger, &their_summary)];
     println!("{}\n", setup.title());
     println!("{}", figures::side_by_side(["gateway", "synchronous"], &rows[0], &rows[1]));
-    println!("handled: taken, and answered where an answer was wanted, in whatever chat the answer arrived");
-    println!("P95 of the gateway is {} of the synchronous design's", share(&our_summary, &their_summary));
+    println!("handled: answered, in whatever chat the answer arrived; or taken, where none was wanted");
+    println!("P95 of the synchronous design: {:.1} times the gateway's", times(&our_summary, &their_summary));
     figures::complain(our_ledger);
     ours.fake.stop().await;
     theirs.fake.stop().await;
@@ -50,27 +50,26 @@ async fn post(title: &str, stage: &Stage, base: &str, setup: &Setup) -> anyhow::
 
 fn rows(setup: &Setup, ledger: &Ledger, summary: &Summary) -> Vec<Row> {
     let p = &summary.progress;
+    let handled = p.answered + p.acked - p.wanted;
     let asked_twice = |violation: &&Violation| matches!(violation, Violation::AskedTwice { .. });
     let mut rows = vec![
         Row::new("chats", setup.load.chats),
         Row::new("messages", p.posted),
         Row::new("copies sent, retries too", p.copies),
-        Row::new("handled", p.acked - summary.lost - summary.refused),
+        Row::new("handled", handled),
     ];
     rows.extend(figures::latencies(summary));
     rows.extend([
         Row::new("duplicate replies", summary.repeated),
         Row::new("actions run again", ledger.violations().iter().filter(asked_twice).count()),
         Row::new("misrouted replies", summary.misrouted),
-        Row::new("lost", summary.lost + p.posted - p.acked),
+        Row::new("lost", p.posted.saturating_sub(handled)),
         Row::new("time", figures::seconds(summary.took)),
         Row::new("throughput", format!("{:.1}/s", summary.throughput())),
     ]);
     rows
 }
 
-/// `1/16`, where that says more than a quotient.
-fn share(ours: &Summary, theirs: &Summary) -> String {
-    let times = theirs.p95.as_secs_f64() / ours.p95.as_secs_f64().max(f64::EPSILON);
-    if times >= 1.0 { format!("1/{times:.1}") } else { format!("{:.1} times", 1.0 / times) }
+fn times(ours: &Summary, theirs: &Summary) -> f64 {
+    theirs.p95.as_secs_f64() / ours.p95.as_secs_f64().max(f64::EPSILON)
 }

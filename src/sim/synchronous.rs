@@ -11,7 +11,7 @@
 //! wrong follows from three things that it does not do:
 //!
 //! - nobody remembers which messages were handled, so a copy, or WeCom's retry after 5 s, is handled again;
-//! - the queue holds texts, and the sender asks the shared [`current`](Bot) chat where to: the one of the message that came last;
+//! - the queue holds texts, and the sender asks for the current chat where to: the one of the message that came last;
 //! - one sender sends to all chats, so a robot that takes its time, or more answers than one connection carries, hold up everybody.
 
 use std::net::SocketAddr;
@@ -134,6 +134,12 @@ async fn callback(
     body: Bytes,
 ) -> Result<&'static str, StatusCode> {
     let message = bot.open(&signed, &body).ok_or(StatusCode::BAD_REQUEST)?;
+    // A task of its own, because elsewhere (Flask, Spring, Go) a handler goes on although WeCom has hung up.
+    tokio::spawn(handle(bot, message)).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok("success")
+}
+
+async fn handle(bot: Arc<Bot>, message: Message) {
     *bot.current.lock().unwrap_or_else(PoisonError::into_inner) = message.chat_id.clone();
     let answers = match bot.rules.decide(&message) {
         Decision::Ignore { .. } | Decision::Block { .. } => Vec::new(),
@@ -144,7 +150,6 @@ async fn callback(
         // Closed when the bot stops.
         let _ = bot.queue.send(answer);
     }
-    Ok("success")
 }
 
 impl Bot {

@@ -84,6 +84,9 @@ async fn what_takes_longer_than_wecom_waits_is_done_again() {
         let mut posts = 0;
         assert!(!impatient.deliver(&message, || posts += 1).await, "no answer in time");
         assert_eq!((posts, fake.service().count()), (4, 4));
+        fake.service().release();
+        fake.until(|fake| fake.texts(&key("a")).len() == 4).await;
+        assert_eq!(fake.ledger().summary().repeated, 3);
         bot.stop().await;
     })
     .await;

@@ -16,6 +16,7 @@ use crate::model::{ChatKind, Message, SenderKind, Session};
 use crate::rules::{Action, Decision, RuleError, RuleSet, Run};
 use crate::sim::Tag;
 use crate::sim::texts::{TextKind, TextMix};
+use crate::store::Pace;
 use crate::wecom::crypto::CallbackCrypto;
 
 /// An app that a load can be posted to.
@@ -27,7 +28,12 @@ pub(super) struct LoadedApp {
     pub bot: String,
     /// Each chat and the key of its robot.
     pub robots: Vec<(String, String)>,
+    /// The pace of its chats where a load would run into it.
+    pub slow_pace: Option<Pace>,
 }
+
+/// More replies a second than this a load has for no chat.
+const FAST_PACE: f64 = 50.0;
 
 /// Why no load can be posted to an app.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +110,10 @@ fn loaded(app: &App, listen: SocketAddr, mix: &TextMix) -> Result<LoadedApp, App
     if bot.is_none() && mix.mentions > 0 {
         return Err(AppFault::NoBotName(id));
     }
-    Ok(LoadedApp { id, crypto: crypto.clone(), bot: bot.unwrap_or_default(), robots })
+    let per_second = |pace: Pace| f64::from(pace.limit) / pace.window.as_secs_f64();
+    let paces = app.chats.values().map(|chat| chat.pace).filter(|pace| per_second(*pace) < FAST_PACE);
+    let slow_pace = paces.min_by(|a, b| per_second(*a).total_cmp(&per_second(*b)));
+    Ok(LoadedApp { id, crypto: crypto.clone(), bot: bot.unwrap_or_default(), robots, slow_pace })
 }
 
 /// Whether a URL is of the fake at `listen`; where that is every address of the machine, the port tells.

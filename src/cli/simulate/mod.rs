@@ -9,6 +9,7 @@ mod report;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use url::Url;
@@ -110,24 +111,39 @@ async fn simulate(options: &Options) -> Result<(), Failure> {
     let fake = start_fake(options, &apps).await?;
     let targets = targets(options, &apps).await?;
     let load = load(options);
-    let patience =
-        if options.errcodes.is_empty() { options.patience } else { options.patience.max(PATIENCE_WITH_REFUSALS) };
-    let ledger = fake.ledger();
+    let patience = patience(options, &apps);
+    let ledger = Arc::clone(fake.ledger());
     let finished = tokio::select! {
-        () = drive("", &load, &targets, ledger, patience) => true,
+        () = drive("", &load, &targets, &ledger, patience) => true,
         _ = tokio::signal::ctrl_c() => false,
     };
-    let report = Report { options, load: &load, targets: &targets, ledger };
-    report.print();
+    let report = Report { options, load: &load, targets: &targets, ledger: &ledger };
+    if !finished {
+        eprintln!();
+    }
+    report.print(finished);
     report.plot()?;
-    figures::complain(ledger);
     let summary = ledger.summary();
     fake.stop().await;
-    match (finished, summary.kept()) {
-        (true, true) => Ok(()),
-        (true, false) => Err(Failure::running("a promise was not kept, see above")),
-        (false, _) => Err(Failure::running("interrupted before the end; the figures are of what came until then")),
+    if !finished {
+        return Err(Failure::running("interrupted before the end; the figures are of what came until then"));
     }
+    figures::complain(&ledger);
+    if summary.kept() { Ok(()) } else { Err(Failure::running("a promise was not kept, see above")) }
+}
+
+/// How long nothing may move. A lane that waits for its pace, or for the window after a refusal, is not stuck.
+fn patience(options: &Options, apps: &[LoadedApp]) -> Duration {
+    let mut patience = options.patience;
+    if !options.errcodes.is_empty() {
+        patience = patience.max(PATIENCE_WITH_REFUSALS);
+    }
+    for (app, pace) in apps.iter().filter_map(|app| Some((app, app.slow_pace?))) {
+        let (id, limit, window) = (&app.id, pace.limit, pace.window);
+        eprintln!("app {id} sends a chat {limit} replies in {window:?} (its pace): more than that will wait");
+        patience = patience.max(options.patience + window);
+    }
+    patience
 }
 
 fn load(options: &Options) -> Load {

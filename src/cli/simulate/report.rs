@@ -21,14 +21,18 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// On stdout.
-    pub(super) fn print(&self) {
+    /// On stdout; what is missing is marked as broken only where the run came to its end.
+    pub(super) fn print(&self, finished: bool) {
         let summary = self.ledger.summary();
         if self.options.json {
             println!("{:#}", self.json(&summary));
             return;
         }
-        print!("{}\n\n{}", self.title(), figures::table(&figures::rows(&summary)));
+        let mut rows = figures::rows(&summary);
+        if !finished {
+            rows.iter_mut().for_each(|row| row.broken = None);
+        }
+        print!("{}\n\n{}", self.title(), figures::table(&rows));
     }
 
     fn chats(&self) -> usize {
