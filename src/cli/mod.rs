@@ -1,8 +1,15 @@
 //! The commands. Exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration. An error is one sentence
 //! on stderr that names the thing and the mend.
 
+mod compare;
 mod demo;
+mod empty_redis;
+mod figures;
+mod progress;
 mod serve;
+mod simulate;
+mod stage;
+mod values;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,6 +36,8 @@ enum Command {
     Check(ConfigFile),
     /// Everything in one process against a fake WeCom: a load with its result as a table.
     Demo(demo::Options),
+    /// The same load and fake WeCom against a gateway that already runs.
+    Simulate(Box<simulate::Options>),
 }
 
 #[derive(Debug, clap::Args)]
@@ -49,6 +58,7 @@ pub fn main() -> ExitCode {
         Command::Serve(file) => load(&file).and_then(serve::run),
         Command::Check(file) => load(&file).map(|settings| println!("{}", sound(&settings, &file.config))),
         Command::Demo(options) => demo::run(options),
+        Command::Simulate(options) => simulate::run(*options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -23,7 +23,7 @@ mod rules;
 pub mod settings;
 #[cfg(test)]
 mod tests;
-mod units;
+pub(crate) mod units;
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -67,6 +67,22 @@ fn folder(gateway: &Source, path: &Path) {
     if let Err(mend) = files::folder(path, files::may_write) {
         gateway.ledger.note(&gateway.file, "store.path", format!("{path:?} {mend}"));
     }
+}
+
+/// Reads app files without the `gateway.toml` that they belong to: every host is taken for a webhook's, and everything of
+/// the process has its default.
+///
+/// # Errors
+/// Every fault of every file, if there is any.
+pub fn load_apps(files: &[PathBuf]) -> Result<Vec<Arc<settings::App>>, Faults> {
+    let ledger = Ledger::default();
+    let environment = |name: &str| std::env::var(name).ok();
+    let source = |file: &Path| Source { file: file.to_owned(), ledger: &ledger, environment: &environment };
+    let process = unknown_settings(&source(Path::new("")));
+    let apps: Vec<AppFile> = files.iter().filter_map(|file| app(source(file), &process)).collect();
+    route::once_each(apps.iter().flat_map(|app| &app.webhooks), &ledger);
+    ledger.close()?;
+    Ok(apps.into_iter().filter_map(|file| Some(Arc::new(file.app?))).collect())
 }
 
 /// What apps are checked against when `gateway.toml` can't be read: nothing in it may make a fault of theirs.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::store::Pace;
 
 /// What a parser answers in place of a value: how to write it.
-pub(super) type Mend = String;
+pub(crate) type Mend = String;
 
 const SECOND: u64 = 1000;
 const MINUTE: u64 = 60 * SECOND;
@@ -18,7 +18,7 @@ const DAY: u64 = 24 * HOUR;
 const DURATIONS: [(&str, u64); 5] = [("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND), ("ms", 1)];
 
 /// `"500ms"`, `"30s"`, `"10m"`, `"1h"`, `"7d"`.
-pub(super) fn duration(text: &str) -> Result<Duration, Mend> {
+pub(crate) fn duration(text: &str) -> Result<Duration, Mend> {
     let mend = || {
         Mend::from(
             "is no duration: write a whole number and a unit, such as \"500ms\", \"30s\", \"10m\", \"1h\", \"7d\"",
@@ -30,7 +30,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, Mend> {
 }
 
 /// A duration longer than nothing.
-pub(super) fn some_duration(text: &str) -> Result<Duration, Mend> {
+pub(crate) fn some_duration(text: &str) -> Result<Duration, Mend> {
     match duration(text) {
         Ok(Duration::ZERO) => Err("is no time at all: write a longer duration".into()),
         other => other,
@@ -38,7 +38,7 @@ pub(super) fn some_duration(text: &str) -> Result<Duration, Mend> {
 }
 
 /// A duration as one would write it in TOML.
-pub(super) fn show(duration: Duration) -> String {
+pub(crate) fn show(duration: Duration) -> String {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     match DURATIONS.iter().find(|(_, unit)| millis > 0 && millis % unit == 0) {
         Some((name, unit)) => format!("{}{name}", millis / unit),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 
 /// How the fake is set up.
@@ -13,6 +15,8 @@ pub struct Options {
     pub rate: Option<Rate>,
     /// What robots without a script of their own do now and then.
     pub mix: Option<Mix>,
+    /// How long action calls take that no script names; `None`: no time.
+    pub work: Option<WorkTime>,
     /// Checks the signature of action requests.
     pub action_secret: Option<String>,
     /// Don't keep replies and action calls: a long load needs only the ledger.
@@ -72,9 +76,56 @@ impl Answer {
     pub fn after(self, delay: Duration) -> Behaviour {
         Behaviour { delay: Some(delay), answer: self }
     }
-    /// Whether the send counts as arrived.
-    pub fn is_arrival(&self) -> bool {
-        matches!(self, Self::Taken | Self::Cut)
+    /// Why the send does not arrive; `None` where it does.
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Taken | Self::Cut => None,
+            Self::Errcode(code) => Some(Refusal::of(*code)),
+            // Whether a gateway tries again after these is its own affair.
+            Self::Status(_) | Self::Html => Some(Refusal::ForNow),
+        }
+    }
+}
+
+/// How final it is that a send was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refusal {
+    /// The same send may be taken later: too fast, system busy.
+    ForNow,
+    /// The content is refused.
+    ForGood,
+    /// The robot is gone, and with it every send to its chat.
+    ChatGone,
+}
+
+impl Refusal {
+    /// Source: developer.work.weixin.qq.com/document/path/90313.
+    pub fn of(errcode: i64) -> Self {
+        match errcode {
+            -1 | 6000 | 45009 | 45033 => Self::ForNow,
+            93000 | 93008 | 40050 | 86001 | 86003 | 86008 | 49008 | 90501 | 90509 => Self::ChatGone,
+            _ => Self::ForGood,
+        }
+    }
+}
+
+/// How long the team's service works on a call: drawn for each message from a seeded generator, so that one message takes
+/// equally long however often and by whomever it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkTime {
+    /// Same seed, same times.
+    pub seed: u64,
+    /// The shortest.
+    pub from: Duration,
+    /// The longest.
+    pub to: Duration,
+}
+
+impl WorkTime {
+    /// For the message of this serial.
+    pub fn of(&self, serial: u64) -> Duration {
+        let mut rng = StdRng::seed_from_u64(self.seed.rotate_left(32) ^ serial);
+        self.from + self.to.saturating_sub(self.from).mul_f64(rng.random())
     }
 }
 

@@ -34,12 +34,50 @@ pub fn robot_text(chat: &str, sender: &str, msg_id: &str, text: &str) -> String 
     )
 }
 
+/// The same as JSON, for a robot whose callback URL asks for it (`robot_callback_format=json`).
+pub fn robot_json(chat: &str, sender: &str, msg_id: &str, text: &str) -> String {
+    serde_json::json!({
+        "webhook_url": "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=never-a-route",
+        "chatid": chat, "chattype": "group", "msgid": msg_id, "msgtype": "text", "text": {"content": text},
+        "from": {"userid": sender, "name": sender, "alias": sender},
+    })
+    .to_string()
+}
+
+/// How a callback is written, outside and inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// `<xml>…</xml>`
+    #[default]
+    Xml,
+    /// `{…}`
+    Json,
+}
+
 /// Why a caller can't be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum CallerError {
     /// The HTTP client.
     #[error("no HTTP client: {0}")]
     Client(#[from] reqwest::Error),
+}
+
+/// Why a gateway is not the one that callbacks are meant for.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// Nobody is there.
+    #[error("no gateway answers there ({0}): start it, or name another target")]
+    NoAnswer(String),
+    /// It can't read this app's callbacks.
+    #[error(
+        "the gateway refuses the URL verification (HTTP {0}): it must run with this app file, its name, token and          encoding_aes_key the same"
+    )]
+    Refused(u16),
+}
+
+/// What happened, rather than that something did.
+fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
 }
 
 /// Posts callbacks of one app; cheap to clone.
@@ -49,6 +87,7 @@ pub struct Caller {
     url: Arc<str>,
     crypto: CallbackCrypto,
     retry_after: Duration,
+    format: Format,
 }
 
 impl Caller {
@@ -57,7 +96,7 @@ impl Caller {
         // An error says that the process has one already, which will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build()?;
-        Ok(Self { http, url: url.into(), crypto, retry_after: RETRY_AFTER })
+        Ok(Self { http, url: url.into(), crypto, retry_after: RETRY_AFTER, format: Format::Xml })
     }
 
     /// Waits `retry_after` for an answer instead of WeCom's 5 s.
@@ -66,10 +105,43 @@ impl Caller {
         self
     }
 
+    /// Writes callbacks in this format.
+    pub fn in_format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The decrypted payload of a text in a group with a robot, in this caller's format.
+    pub fn text(&self, chat: &str, sender: &str, msg_id: &str, text: &str) -> String {
+        match self.format {
+            Format::Xml => robot_text(chat, sender, msg_id, text),
+            Format::Json => robot_json(chat, sender, msg_id, text),
+        }
+    }
+
+    /// WeCom's URL verification: whether a gateway is there and has this app with the same token and key.
+    pub async fn verify(&self) -> Result<(), VerifyError> {
+        let echo = rand::rng().random_range(10_u64.pow(15)..10_u64.pow(16)).to_string();
+        let (url, cipher) = self.signed(&echo);
+        let echostr = url::form_urlencoded::byte_serialize(cipher.as_bytes()).collect::<String>();
+        let ask = self.http.get(format!("{url}&echostr={echostr}")).timeout(self.retry_after);
+        let no_answer = |error: reqwest::Error| VerifyError::NoAnswer(innermost(&error));
+        let answer = ask.send().await.map_err(no_answer)?;
+        let status = answer.status().as_u16();
+        match answer.text().await.map_err(no_answer)? == echo {
+            true => Ok(()),
+            false => Err(VerifyError::Refused(status)),
+        }
+    }
+
     /// Encrypts, signs and posts once; the status, or `None` where no answer came in time.
     pub async fn post(&self, payload: &str) -> Option<u16> {
         let (url, body) = self.sealed(payload);
-        let post = self.http.post(url).header(CONTENT_TYPE, "text/xml").body(body).send();
+        let kind = match self.format {
+            Format::Xml => "text/xml",
+            Format::Json => "application/json",
+        };
+        let post = self.http.post(url).header(CONTENT_TYPE, kind).body(body).send();
         self.status_of(post).await
     }
 
@@ -92,14 +164,25 @@ impl Caller {
         false
     }
 
-    fn sealed(&self, payload: &str) -> (String, String) {
+    /// The URL with its signature, and the ciphertext.
+    fn signed(&self, payload: &str) -> (String, String) {
         let mut rng = rand::rng();
         let cipher = self.crypto.encrypt(payload.as_bytes(), rng.random());
         let timestamp = (now_ms() / 1000).to_string();
         let nonce = rng.random_range(1_000_000_000_u64..10_000_000_000).to_string();
         let signature = self.crypto.sign(&timestamp, &nonce, &cipher);
         let url = format!("{}?msg_signature={signature}&timestamp={timestamp}&nonce={nonce}", self.url);
-        (url, format!("<xml><Encrypt><![CDATA[{cipher}]]></Encrypt></xml>"))
+        (url, cipher)
+    }
+
+    /// The URL and the body.
+    fn sealed(&self, payload: &str) -> (String, String) {
+        let (url, cipher) = self.signed(payload);
+        let body = match self.format {
+            Format::Xml => format!("<xml><Encrypt><![CDATA[{cipher}]]></Encrypt></xml>"),
+            Format::Json => serde_json::json!({"encrypt": cipher}).to_string(),
+        };
+        (url, body)
     }
 
     /// The status, once the whole answer is read, so that the connection can be used again.

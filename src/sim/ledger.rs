@@ -2,7 +2,8 @@
 //!
 //! It sees the gateway from outside only. A reply is traced to its message by the [`Tag`] in its text, so the ledger can
 //! say of each one whether it stands in the right chat, came once, and came in order. Always: a violation, once recorded,
-//! stays; a message counts as lost only when WeCom got its `success` and no reply followed.
+//! stays; a message counts as lost only when WeCom got its `success`, no reply followed, and WeCom refused none either;
+//! an order between two messages is owed only where the first was answered before the second was posted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::summary::{Progress, Summary};
+use super::behaviour::Refusal;
+use super::summary::{Progress, Sample, Summary};
 use super::violation::{Tag, Violation};
 
 /// One message of a load.
@@ -21,8 +23,10 @@ struct Message {
     sender: String,
     answered: bool,
     posted: Option<Instant>,
-    acked: bool,
+    acked: Option<Instant>,
     replied: bool,
+    /// WeCom's worst word on its reply so far.
+    refused: Option<Refusal>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -30,6 +34,14 @@ impl Message {
     /// Whether `tag` names this message (the serial is known to fit).
     fn is(&self, tag: &Tag) -> bool {
         self.chat == tag.chat && self.sender == tag.sender
+    }
+    /// Whether it was taken, wants a reply and has none.
+    fn is_unanswered(&self) -> bool {
+        self.answered && self.acked.is_some() && !self.replied
+    }
+    /// Whether its reply may still come.
+    fn is_missing(&self) -> bool {
+        self.is_unanswered() && !matches!(self.refused, Some(Refusal::ForGood | Refusal::ChatGone))
     }
 }
 
@@ -39,7 +51,10 @@ struct State {
     replied: HashSet<Tag>,
     last_serial: HashMap<(String, String), u64>,
     violations: Vec<Violation>,
+    /// Chats whose robot said that it is gone.
+    gone: HashSet<String>,
     latency: Histogram<u64>,
+    samples: Vec<Sample>,
     progress: Progress,
     first_post: Option<Instant>,
     last_event: Option<Instant>,
@@ -64,7 +79,9 @@ impl Default for Ledger {
             replied: HashSet::new(),
             last_serial: HashMap::new(),
             violations: Vec::new(),
+            gone: HashSet::new(),
             latency,
+            samples: Vec::new(),
             progress: Progress::default(),
             first_post: None,
             last_event: None,
@@ -90,8 +107,9 @@ impl Ledger {
             sender: tag.sender.clone(),
             answered,
             posted: None,
-            acked: false,
+            acked: None,
             replied: false,
+            refused: None,
             permit: None,
         };
         self.state().messages.insert(tag.serial, message);
@@ -114,44 +132,59 @@ impl Ledger {
 
     /// A post of this message was answered with 200.
     pub fn acked(&self, serial: u64) {
+        let now = Instant::now();
         let mut state = self.state();
-        state.last_event = Some(Instant::now());
-        let Some(message) = state.messages.get_mut(&serial) else { return };
-        if std::mem::replace(&mut message.acked, true) {
+        state.last_event = Some(now);
+        let Some(message) = state.messages.get(&serial) else { return };
+        if message.acked.is_some() {
             return;
         }
-        let (wanted, missing) = (message.answered, message.answered && !message.replied);
+        let (wanted, gone) = (message.answered, state.gone.contains(&message.chat));
         state.progress.acked += 1;
         state.progress.wanted += u64::from(wanted);
-        state.progress.missing += u64::from(missing);
+        state.change(serial, |message| {
+            message.acked = Some(now);
+            if gone {
+                message.refused = Some(Refusal::ChatGone);
+            }
+        });
         drop(state);
         self.stir();
     }
 
     /// Gives `permit` back once this message has its reply; at once where it wants none.
     pub fn until_replied(&self, serial: u64, permit: OwnedSemaphorePermit) {
-        if let Some(message) = self.state().messages.get_mut(&serial).filter(|m| m.answered && !m.replied) {
+        if let Some(message) = self.state().messages.get_mut(&serial).filter(|m| m.is_missing()) {
             message.permit = Some(permit);
         }
     }
 
     /// A reply arrived in `chat`: checks its place, its count and its order by the tag in its text. A text that was joined
-    /// from several replies counts as each of them; one without a tag is passed over.
+    /// from several replies counts as each of them; one without a tag is only counted.
     pub fn replied(&self, chat: &str, text: &str) {
-        let mut tags: Vec<Tag> = Vec::new();
-        Tag::all(text).for_each(|tag| {
-            if !tags.contains(&tag) {
-                tags.push(tag);
-            }
-        });
+        let tags = tags(text);
         let mut state = self.state();
         let now = Instant::now();
         state.last_event = Some(now);
+        state.progress.untagged += u64::from(tags.is_empty());
         for tag in tags {
             state.progress.replies += 1;
             let found = state.judge(chat, &tag);
             state.violations.extend(found);
             state.note_reply(&tag, now);
+        }
+        drop(state);
+        self.stir();
+    }
+
+    /// A reply was refused: its message is not lost, whatever becomes of the reply.
+    pub fn refused(&self, chat: &str, text: &str, refusal: Refusal) {
+        let mut state = self.state();
+        for tag in tags(text) {
+            state.change(tag.serial, |message| message.refused = message.refused.max(Some(refusal)));
+        }
+        if refusal == Refusal::ChatGone && state.gone.insert(chat.to_owned()) {
+            state.give_up(chat);
         }
         drop(state);
         self.stir();
@@ -178,7 +211,12 @@ impl Ledger {
         self.changed.subscribe()
     }
 
-    /// Waits until every acked message that wants a reply has one; `false` when nothing moved for `patience`.
+    /// Latencies, in the order in which the replies came.
+    pub fn samples(&self) -> Vec<Sample> {
+        self.state().samples.clone()
+    }
+
+    /// Waits until every acked message whose reply may still come has one; `false` when nothing moved for `patience`.
     pub async fn all_answered(&self, patience: Duration) -> bool {
         let answered = async {
             let mut changes = self.changes();
@@ -202,10 +240,10 @@ impl Ledger {
         }
     }
 
-    /// Acked messages whose reply is missing, at most `limit`, lowest serial first.
+    /// Acked messages that have neither a reply nor WeCom's refusal of one, at most `limit`, lowest serial first.
     pub fn lost(&self, limit: usize) -> Vec<Tag> {
         let state = self.state();
-        let lost = state.messages.iter().filter(|(_, m)| m.answered && m.acked && !m.replied);
+        let lost = state.messages.iter().filter(|(_, m)| m.is_unanswered() && m.refused.is_none());
         let mut tags: Vec<Tag> = lost.map(|(serial, m)| Tag::new(&m.chat, &m.sender, *serial)).collect();
         tags.sort_by_key(|tag| tag.serial);
         tags.truncate(limit);
@@ -224,16 +262,22 @@ impl Ledger {
                 _ => other += 1,
             }
         }
+        let unanswered = || state.messages.values().filter(|m| m.is_unanswered());
         let span = state.first_post.zip(state.last_event);
+        let micros = |micros: u64| Duration::from_micros(micros);
         Summary {
             progress: state.progress,
+            lost: unanswered().filter(|m| m.refused.is_none()).count() as u64,
+            refused: unanswered().filter(|m| m.refused.is_some()).count() as u64,
             misrouted,
             repeated,
             out_of_order,
             other,
-            mean: Duration::from_micros(state.latency.mean() as u64),
-            p95: Duration::from_micros(state.latency.value_at_quantile(0.95)),
-            p99: Duration::from_micros(state.latency.value_at_quantile(0.99)),
+            mean: micros(state.latency.mean() as u64),
+            p50: micros(state.latency.value_at_quantile(0.5)),
+            p95: micros(state.latency.value_at_quantile(0.95)),
+            p99: micros(state.latency.value_at_quantile(0.99)),
+            slowest: micros(state.latency.max()),
             took: span.map_or(Duration::ZERO, |(from, to)| to.duration_since(from)),
         }
     }
@@ -250,8 +294,8 @@ impl State {
             found.push(Violation::Repeated(tag.clone()));
             return found;
         }
-        if let Some(after) = self.last_serial.get(&(tag.chat.clone(), tag.sender.clone())).filter(|n| **n > tag.serial)
-        {
+        let last = self.last_serial.get(&(tag.chat.clone(), tag.sender.clone()));
+        if let Some(after) = last.filter(|last| **last > tag.serial && self.is_ordered(tag.serial, **last)) {
             found.push(Violation::OutOfOrder { tag: tag.clone(), after: *after });
         }
         if let Some(message) = self.messages.get(&tag.serial) {
@@ -266,112 +310,64 @@ impl State {
         found
     }
 
+    /// Whether `first` was taken before `second` was posted; so it is assumed of messages that nobody announced.
+    fn is_ordered(&self, first: u64, second: u64) -> bool {
+        let (Some(first), Some(second)) = (self.messages.get(&first), self.messages.get(&second)) else { return true };
+        first.acked.zip(second.posted).is_some_and(|(acked, posted)| acked <= posted)
+    }
+
+    /// Changes a message and what is counted of it.
+    fn change(&mut self, serial: u64, change: impl FnOnce(&mut Message)) {
+        let Some(message) = self.messages.get_mut(&serial) else { return };
+        let before = message.is_missing();
+        change(message);
+        let after = message.is_missing();
+        if before && !after {
+            message.permit = None;
+        }
+        self.progress.missing += u64::from(after);
+        self.progress.missing -= u64::from(before);
+    }
+
+    /// No reply can reach this chat any more.
+    fn give_up(&mut self, chat: &str) {
+        let of_chat = self.messages.iter().filter(|(_, m)| m.chat == chat && m.is_missing());
+        let serials: Vec<u64> = of_chat.map(|(serial, _)| *serial).collect();
+        for serial in serials {
+            self.change(serial, |message| message.refused = Some(Refusal::ChatGone));
+        }
+    }
+
     fn note_reply(&mut self, tag: &Tag, now: Instant) {
         if !self.replied.insert(tag.clone()) {
             return;
         }
         let last = self.last_serial.entry((tag.chat.clone(), tag.sender.clone())).or_default();
         *last = tag.serial.max(*last);
-        let Some(message) = self.messages.get_mut(&tag.serial).filter(|m| m.is(tag)) else { return };
-        message.replied = true;
-        message.permit = None;
-        let (was_missing, posted) = (message.acked && message.answered, message.posted);
-        self.progress.missing -= u64::from(was_missing);
-        if let Some(posted) = posted {
-            let micros = now.duration_since(posted).as_micros();
-            self.latency.saturating_record(u64::try_from(micros).unwrap_or(u64::MAX));
+        let Some(posted) = self.messages.get(&tag.serial).filter(|m| m.is(tag)).map(|m| m.posted) else { return };
+        self.change(tag.serial, |message| {
+            message.replied = true;
+            message.permit = None;
+        });
+        self.progress.answered += 1;
+        if let Some((posted, first)) = posted.zip(self.first_post) {
+            let latency = now.duration_since(posted);
+            self.latency.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+            self.samples.push(Sample { posted: posted.duration_since(first), latency });
         }
     }
+}
+
+/// The tags of a text, each once.
+fn tags(text: &str) -> Vec<Tag> {
+    let mut tags: Vec<Tag> = Vec::new();
+    Tag::all(text).for_each(|tag| {
+        if !tags.contains(&tag) {
+            tags.push(tag);
+        }
+    });
+    tags
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use tokio::sync::Semaphore;
-
-    use super::*;
-
-    fn posted(ledger: &Ledger, serial: u64, answered: bool) -> Tag {
-        let tag = Tag::new("c1", "u1", serial);
-        ledger.expect(&tag, answered);
-        ledger.posted(serial);
-        ledger.acked(serial);
-        tag
-    }
-
-    #[test]
-    fn each_broken_promise_is_seen() {
-        let ledger = Ledger::default();
-        let tags: Vec<Tag> = (1..=5).map(|n| posted(&ledger, n, n != 4)).collect();
-        ledger.posted(1);
-        ledger.replied("c1", &tags[1].to_string());
-        ledger.replied("c1", &tags[0].to_string());
-        ledger.replied("c1", &tags[1].to_string());
-        ledger.replied("c2", &tags[2].to_string());
-        ledger.replied("c1", &tags[3].to_string());
-        ledger.replied("c1", "[c1 u2 5]");
-        assert_eq!(
-            ledger.violations(),
-            [
-                Violation::OutOfOrder { tag: tags[0].clone(), after: 2 },
-                Violation::Repeated(tags[1].clone()),
-                Violation::WrongChat { tag: tags[2].clone(), chat: "c2".into() },
-                Violation::Unasked(tags[3].clone()),
-                Violation::MixedContext { chat: "c1".into(), sender: "u2".into(), foreign: tags[4].clone() },
-            ]
-        );
-        assert_eq!(ledger.lost(9), [tags[4].clone()]);
-        let summary = ledger.summary();
-        let counts = [summary.misrouted, summary.repeated, summary.out_of_order, summary.other];
-        assert_eq!((counts, summary.kept()), ([1, 1, 1, 2], false));
-        assert_eq!(summary.progress, Progress { posted: 5, acked: 5, copies: 1, wanted: 4, missing: 1, replies: 6 });
-    }
-
-    #[tokio::test]
-    async fn waiting_ends_with_the_last_reply_or_with_patience() {
-        let ledger = Ledger::default();
-        let tag = posted(&ledger, 1, true);
-        assert!(!ledger.all_answered(Duration::from_millis(1)).await);
-        let (done, ()) = tokio::join!(ledger.all_answered(Duration::from_secs(60)), async {
-            tokio::task::yield_now().await;
-            ledger.replied("c1", &tag.to_string());
-        });
-        assert!(done && ledger.summary().kept());
-    }
-
-    #[tokio::test]
-    async fn latencies_run_from_the_first_post_and_permits_until_the_reply() {
-        let (ledger, permits) = (Ledger::default(), Arc::new(Semaphore::new(10)));
-        for serial in 1..=100 {
-            let tag = posted(&ledger, serial, true);
-            if serial <= 10 {
-                ledger.until_replied(serial, Arc::clone(&permits).acquire_owned().await.unwrap());
-            }
-            let first = ledger.state().messages[&serial].posted.unwrap();
-            ledger.posted(serial);
-            ledger.state().note_reply(&tag, first + Duration::from_millis(10 * serial));
-        }
-        let summary = ledger.summary();
-        let close = |got: Duration, want: u64| got.abs_diff(Duration::from_millis(want)) <= Duration::from_millis(2);
-        assert!(close(summary.p95, 950) && close(summary.p99, 990) && close(summary.mean, 505), "{summary:?}");
-        assert_eq!(permits.available_permits(), 10);
-        posted(&ledger, 101, false);
-        ledger.until_replied(101, Arc::clone(&permits).acquire_owned().await.unwrap());
-        assert_eq!(permits.available_permits(), 10, "it wants no reply");
-        posted(&ledger, 102, true);
-        ledger.until_replied(102, Arc::clone(&permits).acquire_owned().await.unwrap());
-        assert_eq!(permits.available_permits(), 9);
-    }
-
-    #[test]
-    fn a_reply_that_outruns_its_ack_is_not_missing() {
-        let ledger = Ledger::default();
-        let tag = Tag::new("c1", "u1", 1);
-        ledger.expect(&tag, true);
-        ledger.posted(1);
-        ledger.replied("c1", &tag.to_string());
-        ledger.acked(1);
-        assert_eq!(ledger.progress().missing, 0);
-    }
-}
+mod tests;

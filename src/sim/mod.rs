@@ -8,25 +8,32 @@
 //!
 //! Always: nothing here looks inside the gateway; it meets it over HTTP alone.
 
+mod arrivals;
 pub mod behaviour;
 pub mod caller;
 pub mod ledger;
 pub mod load;
+pub mod plan;
+pub mod plot;
 pub mod scenario;
 pub mod service;
 pub mod summary;
+pub mod synchronous;
 #[cfg(test)]
 mod tests;
+pub mod texts;
 pub mod violation;
 pub mod wecom;
 mod wire;
 
-pub use behaviour::{Answer, Behaviour, Mix, Options, Rate};
-pub use caller::{Caller, robot_text};
+pub use behaviour::{Answer, Behaviour, Mix, Options, Rate, Refusal, WorkTime};
+pub use caller::{Caller, Format, robot_text};
 pub use ledger::Ledger;
-pub use load::Load;
+pub use load::{Load, Target};
+pub use plot::Plot;
 pub use scenario::Scenario;
 pub use service::{Reaction, Service, ServiceAnswer};
-pub use summary::{Progress, Summary};
+pub use summary::{Progress, Sample, Summary};
+pub use texts::TextMix;
 pub use violation::{Tag, Violation};
 pub use wecom::FakeWeCom;

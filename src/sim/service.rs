@@ -18,7 +18,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::behaviour::Gate;
+use super::behaviour::{Gate, Options, WorkTime};
 use super::ledger::Ledger;
 use super::violation::{Tag, Violation};
 use super::wire::Scissors;
@@ -116,6 +116,7 @@ struct Calls {
 #[derive(Debug)]
 pub struct Service {
     calls: Mutex<Calls>,
+    work: Option<WorkTime>,
     secret: Option<String>,
     forget: bool,
     ledger: Arc<Ledger>,
@@ -123,8 +124,10 @@ pub struct Service {
 }
 
 impl Service {
-    pub(super) fn new(secret: Option<String>, forget: bool, ledger: Arc<Ledger>) -> Self {
-        Self { calls: Mutex::default(), secret, forget, ledger, gate: Gate::default() }
+    pub(super) fn new(options: &Options, ledger: Arc<Ledger>) -> Self {
+        let Options { work, forget, .. } = *options;
+        let secret = options.action_secret.clone();
+        Self { calls: Mutex::default(), work, secret, forget, ledger, gate: Gate::default() }
     }
 
     fn calls_now(&self) -> MutexGuard<'_, Calls> {
@@ -208,7 +211,9 @@ impl Service {
         let scripted = calls.scripts.get_mut(&call.action).and_then(VecDeque::pop_front);
         let reaction = scripted.or_else(|| calls.always.get(&call.action).cloned());
         self.ledger.stir();
-        reaction.unwrap_or(ServiceAnswer::Tagged.after(Duration::ZERO))
+        reaction.unwrap_or_else(|| {
+            ServiceAnswer::Tagged.after(self.work.map(|work| work.of(call.tag().serial)).unwrap_or_default())
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use serde_json::{Value, json};
 
-use super::load::{Copies, Planned};
+use super::plan::{Copies, LanePlan, Planned};
 use super::scenario::{json_app, robot_app, robot_key};
 use super::*;
 use crate::config::settings::AppKind;
@@ -226,9 +226,14 @@ async fn a_load_is_posted_whole_in_order_and_again_where_it_was_refused() {
 
     let taken = taken.lock().unwrap();
     let times = |payload: &String| taken.iter().filter(|t| *t == payload).count();
-    for lane in load.plan() {
+    let shared = Arc::new(load.clone());
+    for (number, share) in load.shares(15).into_iter().enumerate() {
+        let chat = &load.chat_ids()[number / 3];
+        let mut plan = LanePlan::new(&shared, (number as u64, 15), chat, number % 3, "小助手");
         let mut last_seen = None;
-        for Planned { tag, msg_id, text, copies, .. } in &lane {
+        for place in 1..=share {
+            let planned = if place < share { plan.message() } else { plan.fence() };
+            let Planned { tag, msg_id, text, copies, .. } = &planned;
             let payload = robot_text(&tag.chat, &tag.sender, msg_id, text);
             let seen = taken.iter().position(|t| *t == payload);
             assert!(seen > last_seen, "first posts of a lane come in order: {tag}");

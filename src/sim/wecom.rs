@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::behaviour::{Answer, Behaviour, Gate, Options, Rate};
+use super::behaviour::{Answer, Behaviour, Gate, Options, Rate, Refusal};
 use super::ledger::Ledger;
 use super::service::{self, Service};
 use super::violation::Violation;
@@ -88,7 +88,7 @@ impl FakeWeCom {
         let addr = listener.local_addr()?;
         let ledger = Arc::new(Ledger::default());
         let dice = options.mix.as_ref().map(|mix| (StdRng::seed_from_u64(mix.seed), mix.of.clone()));
-        let service = Arc::new(Service::new(options.action_secret.clone(), options.forget, Arc::clone(&ledger)));
+        let service = Arc::new(Service::new(&options, Arc::clone(&ledger)));
         let robots = Mutex::new(Robots { by_key: HashMap::new(), arrived: Vec::new(), dice });
         let desk = Arc::new(Desk { robots, options, ledger });
         let router = Router::new()
@@ -270,16 +270,20 @@ impl Desk {
             }
         };
         if self.options.rate.is_some_and(|rate| !robot.within(rate, Instant::now())) {
+            self.ledger.refused(&chat, &text, Refusal::ForNow);
             self.ledger.violate(Violation::OverRate(chat));
             return Some(Answer::Errcode(45009).into());
         }
         let behaviour = robots.behaviour(key);
-        if behaviour.answer.is_arrival() {
-            if !self.options.forget {
-                robots.arrived.push(Arrived { key: key.to_owned(), chat: chat.clone(), text: text.clone(), body });
+        // Under the lock, so that the ledger sees a chat's replies in the order in which they came.
+        match behaviour.answer.refusal() {
+            Some(refusal) => self.ledger.refused(&chat, &text, refusal),
+            None => {
+                self.ledger.replied(&chat, &text);
+                if !self.options.forget {
+                    robots.arrived.push(Arrived { key: key.to_owned(), chat, text, body });
+                }
             }
-            // Under the lock, so that the ledger sees a chat's replies in the order in which they came.
-            self.ledger.replied(&chat, &text);
         }
         self.ledger.stir();
         Some(behaviour)

@@ -5,7 +5,9 @@
 
 mod admin;
 mod callback;
+mod compare;
 mod gateway;
 mod redis_server;
+mod simulate;
 mod store;
 mod world;

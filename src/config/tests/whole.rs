@@ -1,7 +1,7 @@
 //! What concerns files as such: several at once, unreadable ones, what is put into strings, and secrets in faults.
 
 use super::{AES_KEY, Folder, blames, json, robot};
-use crate::config::load;
+use crate::config::{load, load_apps};
 
 #[test]
 fn every_fault_of_every_file_is_told_in_one_run() {
@@ -147,4 +147,17 @@ fn the_configuration_in_the_repository_loads_as_it_stands() {
     let gateway = compose("gateway.toml").replace("/var/lib/wecom-gateway", "data");
     let settings = Folder::new().gateway(&gateway).app("support", &compose("apps/support.toml")).settings();
     assert_eq!((settings.admin.tokens.len(), settings.apps.len()), (1, 1));
+}
+
+#[test]
+fn app_files_load_without_their_gateway() {
+    let chat = |id: &str, key: &str| {
+        format!("[[chats]]\nid = \"{id}\"\nwebhook = \"http://127.0.0.1:9800/cgi-bin/webhook/send?key={key}\"\n")
+    };
+    let folder = Folder::new().app("one", &robot(&chat("c1", "k1"))).app("two", &robot(&chat("c2", "k1")));
+    let (one, two) = (folder.path("apps/one.toml"), folder.path("apps/two.toml"));
+    let apps = load_apps(std::slice::from_ref(&one)).unwrap();
+    assert_eq!((apps[0].id.as_str(), apps[0].chats["c1"].webhook.is_some()), ("one", true));
+    let faults = load_apps(&[one, two]).unwrap_err();
+    assert!(blames(&faults, "apps/two.toml", "chats[0].webhook", &["has the webhook of"]), "{faults}");
 }
