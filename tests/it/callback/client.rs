@@ -8,6 +8,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
 use super::seal::{CORP, Callback, KEY, TOKEN};
+use crate::world::TEST;
 
 /// Stands in texts and other decrypted values; no answer may hold it.
 pub const INSIDE: &str = "only-inside";
@@ -83,7 +84,7 @@ pub struct Client {
 impl Client {
     /// Of the endpoint at this address.
     pub fn new(address: SocketAddr) -> Self {
-        let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+        let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).timeout(TEST);
         Self { address, http: http.build().unwrap() }
     }
 

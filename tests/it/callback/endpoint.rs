@@ -60,6 +60,11 @@ impl Endpoint {
         trails[0].clone()
     }
 
+    /// Waits until everything is answered that `u1` said in [`CHAT`].
+    pub async fn fence(&self) {
+        tokio::time::timeout(TEST, self.world.fence(CHAT, "u1")).await.expect("a reply");
+    }
+
     /// Makes sure that nothing of these ids was stored: the journal is written in order, so what is not there when a
     /// later message is will never be.
     pub async fn nothing_of(&self, ids: &[&str]) {

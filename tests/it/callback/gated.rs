@@ -18,6 +18,7 @@ use wecom_gateway::telemetry::Metrics;
 
 use super::client::Client;
 use super::endpoint::every_kind;
+use crate::world::{APP, TEST};
 
 /// What happens to those who come.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,13 +52,19 @@ impl Gated {
 
     /// Waits until so many came.
     pub async fn until_came(&self, number: usize) {
-        self.came.subscribe().wait_for(|came| *came >= number).await.unwrap();
+        reached(&self.came, number).await;
     }
 
     /// Waits until so many are stored.
     pub async fn until_stored(&self, number: usize) {
-        self.stored.subscribe().wait_for(|stored| *stored >= number).await.unwrap();
+        reached(&self.stored, number).await;
     }
+}
+
+async fn reached(count: &watch::Sender<usize>, number: usize) {
+    let mut count = count.subscribe();
+    let reached = tokio::time::timeout(TEST, count.wait_for(|count| *count >= number)).await.is_ok();
+    assert!(reached, "only {} of {number}", *count.borrow());
 }
 
 /// The endpoint alone: whatever is stored stays in its lane.
@@ -92,7 +99,7 @@ impl Bare {
 
     /// How many callbacks of the robot ended like this.
     pub fn counted(&self, result: &str) -> u64 {
-        let name = format!("wecom_gateway_callbacks_total{{app=\"{}\",result=\"{result}\"}} ", crate::world::APP);
+        let name = format!("wecom_gateway_callbacks_total{{app=\"{APP}\",result=\"{result}\"}} ");
         let metrics = self.metrics.render();
         metrics.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |count| count.parse().unwrap())
     }

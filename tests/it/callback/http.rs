@@ -56,7 +56,8 @@ impl Wire {
 
     /// Whether the other side has closed.
     async fn is_over(&mut self) -> bool {
-        matches!(self.0.read(&mut [0]).await, Ok(0) | Err(_))
+        let read = tokio::time::timeout(TEST, self.0.read(&mut [0])).await;
+        matches!(read, Ok(Ok(0) | Err(_)))
     }
 }
 

@@ -89,7 +89,7 @@ async fn only_what_routing_needs_must_be_there() {
         let payload = without("", "m").replace(inner, "").replace(">m<", &format!(">{}<", inner.len()));
         endpoint.client.post(&Callback::of(payload)).await.taken();
     }
-    endpoint.world.fence(CHAT, "u1").await;
+    endpoint.fence().await;
     // Without a type it is known by its content; without content there is nothing to say.
     assert!(endpoint.world.texts(CHAT).iter().filter(|text| *text == "hi").count() >= 6);
     endpoint.world.end().await;
@@ -159,7 +159,7 @@ async fn a_text_is_read_whole() {
             .replace("</xml>", &format!("<Text><Content>{content}</Content></Text></xml>"));
         endpoint.client.post(&Callback::of(payload)).await.taken();
     }
-    endpoint.world.fence(CHAT, "u1").await;
+    endpoint.fence().await;
     assert_eq!(endpoint.world.texts(CHAT), said.map(|(_, heard)| heard));
     endpoint.world.end().await;
 }
@@ -182,7 +182,7 @@ async fn a_command_is_read_from_a_mixed_message() {
         });
         endpoint.client.post(&Callback::of(payload.to_string())).await.taken();
     }
-    endpoint.world.fence(CHAT, "u1").await;
+    endpoint.fence().await;
     assert_eq!(endpoint.world.texts(CHAT), ["one", "2", "3"]);
     assert_eq!(endpoint.world.fake.posts(&key(CHAT)), 4);
     endpoint.world.end().await;

@@ -137,7 +137,7 @@ async fn the_log_names_messages_and_gives_nothing_away() {
     endpoint.client.post(&good.clone().forged()).await.refused(403, "signature_mismatch");
     endpoint.client.post(&good.to(CORP_APP)).await.refused(403, "receive_id_mismatch");
     endpoint.client.post(&Callback::of(INSIDE)).await.refused(400, "bad_payload");
-    endpoint.world.fence(CHAT, "u1").await;
+    endpoint.fence().await;
     endpoint.world.end().await;
     drop(listening);
     let lines = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
