@@ -7,6 +7,7 @@ mod admin;
 mod callback;
 mod compare;
 mod gateway;
+mod proxy;
 mod redis_server;
 mod simulate;
 mod store;
