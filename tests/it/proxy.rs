@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 /// What happens to the connection whose request holds the armed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The request arrives; so many bytes of what the server says from then on pass, then both sides are cut.
+    /// The request arrives (as far as it was said in one piece with the armed bytes); so many bytes of what the server says from then on pass, then both sides are cut.
     CutAnswer(usize),
     /// So many bytes behind the armed ones still arrive, then both sides are cut.
     CutRequest(usize),
@@ -329,10 +329,11 @@ mod tests {
     async fn silence_leaves_both_sides_open() {
         let (target, mut heard) = server().await;
         let proxy = Proxy::to(target).await;
-        for (fault, arrives) in [(Fault::SwallowAnswer, "one?two?"), (Fault::Hang, "one?")] {
+        for (times, fault, arrives) in [(1, Fault::SwallowAnswer, "one?two?"), (2, Fault::Hang, "one?")] {
             let mut stream = TcpStream::connect(proxy.address()).await.expect("connect");
             proxy.arm(b"one", fault);
             ask(&mut stream, "one?").await;
+            proxy.struck(times).await;
             ask(&mut stream, "two?").await;
             assert!(is_silent(&mut stream).await);
             proxy.cut_all();
