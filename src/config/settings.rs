@@ -111,8 +111,12 @@ pub struct Store {
     pub redis: Secret,
     /// 1..=99, fixed at first start.
     pub shards: u16,
+    /// So many replicas of Redis must have a write before an ack and before a send.
+    pub replicas: u32,
     /// Most messages (or deliveries) that may wait in one lane.
     pub lane_depth: u64,
+    /// Most messages and deliveries that may wait in the whole store.
+    pub max_waiting: u64,
 }
 
 /// Which store.
@@ -153,6 +157,8 @@ pub struct Workers {
     pub lease: Duration,
     /// What keeps its order.
     pub order: Order,
+    /// How many times a message may bring its worker down.
+    pub poison_after: u32,
 }
 
 /// Messages are handled in arrival order per …
