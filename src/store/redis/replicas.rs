@@ -88,6 +88,10 @@ impl Turn<'_> {
         }
         let (mut answer, mut have) = confirmed(connection, Some(&step), self.wanted).await?;
         if answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::Server(ServerErrorKind::NoScript)) {
+            // Nothing was applied yet, and a second wait would be too long.
+            if let Err(too_few) = self.enough(have) {
+                return Ok(Err(too_few));
+            }
             verb.script.load_async(connection).await?;
             (answer, have) = confirmed(connection, Some(&step), self.wanted).await?;
         }

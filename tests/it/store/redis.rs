@@ -1,7 +1,9 @@
 //! The contract on Redis, on one shard and on four, and what only a server can do to a store: go away ([`outages`]),
-//! forget, hold foreign data, serve several gateways.
+//! lose answers ([`lost`]), have replicas ([`replicas`]), forget, hold foreign data, serve several gateways.
 
+mod lost;
 mod outages;
+mod replicas;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -327,7 +329,7 @@ async fn the_count_of_what_waits_heals() {
         (Enqueued::Stored, Enqueued::Stored, Enqueued::StoreFull)
     );
     for broken in [&["DEL", "wg:{00}:waiting"][..], &["SET", "wg:{00}:waiting", "nonsense"]] {
-        let _: redis::Value = server.command(broken).await;
+        let _: ::redis::Value = server.command(broken).await;
         assert_eq!(next(3).await, Enqueued::StoreFull);
         assert_eq!(waiting().await, 2);
     }

@@ -10,7 +10,7 @@ use super::*;
 use crate::redis_server::{DURABLE, RedisServer};
 
 /// Asks until the store answers again.
-async fn recovered(store: &SharedStore) {
+pub async fn recovered(store: &SharedStore) {
     patiently(async {
         while store.ping().await.is_err() {
             pass(Duration::from_millis(20)).await;
