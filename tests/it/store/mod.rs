@@ -276,7 +276,7 @@ pub async fn pass(time: Duration) {
 
 /// All journal lines that wait, by shard and age.
 pub async fn entries(store: &SharedStore) -> Vec<Entry> {
-    let batches = store.read_journal(1000).await.expect("journal");
+    let batches = store.read_journal(10_000).await.expect("journal");
     batches.iter().flat_map(|b| &b.lines).map(|l| Entry::parse(l).expect("a line")).collect()
 }
 

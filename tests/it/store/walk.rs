@@ -19,8 +19,8 @@ use wecom_gateway::store::*;
 use self::state::{Chat, Member, Work};
 use super::*;
 
-const SEEDS: u64 = 8;
-const STEPS: usize = 400;
+const SEEDS: u64 = 12;
+const STEPS: usize = 500;
 /// Most messages in a lane.
 const DEPTH: usize = 6;
 /// Most messages and deliveries in a shard.
