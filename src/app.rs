@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 use crate::action::{self, Actions};
 use crate::admin::{self, AdminState};
 use crate::config::Settings;
-use crate::config::settings::{self, Backend};
+use crate::config::settings::Backend;
 use crate::ingress::Ingress;
 use crate::listener;
 use crate::records::{Flusher, Records, RecordsError};
@@ -27,7 +27,7 @@ use crate::sender::{self, Sender};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::lock::{PathLock, lock_path};
 use crate::store::redis::RedisStore;
-use crate::store::{Options, SharedStore, StoreError};
+use crate::store::{SharedStore, StoreError};
 use crate::telemetry::{Health, Metrics};
 use crate::worker::Workers;
 
@@ -166,11 +166,10 @@ impl App {
 }
 
 fn open_store(settings: &Settings) -> Result<SharedStore, StoreError> {
-    let settings::Store { backend, ref path, ref redis, shards, replicas, max_waiting, .. } = settings.store;
-    let options = Options { shards, max_waiting, poison_after: settings.workers.poison_after, replicas };
-    Ok(match backend {
-        Backend::Embedded => EmbeddedStore::open(path, options)?,
-        Backend::Redis => RedisStore::open(redis, options)?,
+    let options = settings.store_options();
+    Ok(match settings.store.backend {
+        Backend::Embedded => EmbeddedStore::open(&settings.store.path, options)?,
+        Backend::Redis => RedisStore::open(&settings.store.redis, options)?,
     })
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use url::Url;
 
 use crate::model::{Message, Secret};
-use crate::store::Pace;
+use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
 
 /// One process and its apps.
@@ -36,6 +36,14 @@ pub struct Settings {
     pub log: Log,
     /// `apps/<id>.toml`, by id.
     pub apps: BTreeMap<String, Arc<App>>,
+}
+
+impl Settings {
+    /// What the store is opened with.
+    pub fn store_options(&self) -> Options {
+        let Store { shards, replicas, max_waiting, .. } = self.store;
+        Options { shards, replicas, max_waiting, poison_after: self.workers.poison_after }
+    }
 }
 
 /// The public listener.

@@ -11,4 +11,5 @@ mod proxy;
 mod redis_server;
 mod simulate;
 mod store;
+mod trouble;
 mod world;

@@ -85,7 +85,7 @@ impl Bare {
         let fake = FakeWeCom::start(Options::default()).await.unwrap();
         let scenario = shape(every_kind(&fake, Scenario::new(&fake).unwrap()));
         let settings = Arc::new(wecom_gateway::config::load(&scenario.write().unwrap()).unwrap());
-        let inner = EmbeddedStore::open(&settings.store.path, settings.store.shards).unwrap();
+        let inner = EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap();
         let (gate, came, stored) = (watch::Sender::new(Gate::Open), watch::Sender::new(0), watch::Sender::new(0));
         let store = Arc::new(Gated { inner, gate, came, stored });
         let metrics = Arc::new(Metrics::default());
