@@ -289,6 +289,8 @@ pub struct Chat {
     pub weight: u32,
     /// Rate of its robot.
     pub pace: Pace,
+    /// Whether waiting replies may leave as one message while pace holds them back.
+    pub coalesce: bool,
     /// The robot's webhook, full URL with its key. `None`: no route of its own.
     pub webhook: Option<Webhook>,
 }

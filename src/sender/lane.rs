@@ -3,7 +3,7 @@
 //! What always holds:
 //!
 //! - The guard runs before every begin, and a request is written only right after `Go`.
-//! - A head that was begun by an earlier process is never sent again: it ends as `unknown`.
+//! - A head that was begun by an earlier process is never sent again: it ends as `unknown`, with all that its request carried.
 //! - A settle that the store did not answer is repeated as it is for as long as the lease can be ours, so that a short
 //!   outage makes no false `unknown`.
 
@@ -15,7 +15,8 @@ use tracing::debug;
 
 use crate::config::settings;
 use crate::model::{Delivery, now_ms};
-use crate::sender::fate::{Decision, Tally, decide};
+use crate::sender::coalesce::Parcel;
+use crate::sender::fate::{Decision, Tally, decide_together};
 use crate::sender::route::{NoRoute, Route, Routes, guard};
 use crate::sender::trail::{self, Sent};
 use crate::store::{
@@ -68,15 +69,23 @@ async fn step(context: &Context, head: Head, stop: &CancellationToken) -> Option
     }
     let delivery = &head.delivery;
     let route = guard(&delivery.route, &delivery.app, &delivery.chat_id, &context.routes);
-    let (decision, sent) = match ready(context, &head, begun, route).await {
+    let parcel = match route {
+        Ok(route) if route.coalesce && !head.begun => Parcel::of(&head, route.limits(), now_ms()),
+        Ok(_) | Err(_) => Parcel::single(delivery),
+    };
+    let (decision, sent, spoken_of) = match ready(context, &head, begun, route, parcel.count).await {
         Ready::Send(route) => {
-            let sent = send(context, delivery, route).await;
-            (decide(sent.verdict, Tally::from(&head), &route.digest, rand::random()), Some(sent))
+            let sent = send(context, &head, &parcel, route).await;
+            let tally = Tally::from(&head);
+            let (decision, spoken_of) =
+                decide_together(sent.verdict, tally, &route.digest, rand::random(), parcel.count);
+            (decision, Some(sent), spoken_of)
         }
-        Ready::End(decision) => (decision, None),
+        Ready::End(decision) => (decision, None, if head.begun { 1 + head.behind.len() } else { 1 }),
         Ready::Leave => return None,
     };
-    trail::log_decision(delivery, &decision);
+    let settled: Vec<&Delivery> = deliveries(&head).take(spoken_of).collect();
+    settled.iter().for_each(|delivery| trail::log_decision(delivery, &decision));
     let route = route.ok();
     let go_on = route.filter(|_| decision.lane_goes_on() && !stop.is_cancelled()).map(|route| GoOn {
         route: route.digest.clone(),
@@ -86,8 +95,9 @@ async fn step(context: &Context, head: Head, stop: &CancellationToken) -> Option
     let settle = Settle {
         lease: head.lease.clone(),
         delivery_id: delivery.id.clone(),
+        merged: u32::try_from(settled.len()).unwrap_or(u32::MAX),
         last_error: trail::last_error(&decision, sent.as_ref()),
-        lines: vec![trail::line(delivery, &decision, sent.as_ref())],
+        lines: trail::lines(&settled, &decision, sent.as_ref()),
         go_on,
         turn: Turn { weight: route.map_or(1, |route| route.weight), head_start: context.settings.head_start },
         fate: decision.fate,
@@ -95,12 +105,19 @@ async fn step(context: &Context, head: Head, stop: &CancellationToken) -> Option
     finish(context, settle).await
 }
 
-/// Looks at a head before anything is written: what an earlier process began, age, route, then `begin`.
+/// The head's delivery and those behind it.
+fn deliveries(head: &ClaimedReply) -> impl Iterator<Item = &Delivery> {
+    std::iter::once(&head.delivery).chain(&head.behind)
+}
+
+/// Looks at a head before anything is written: what an earlier process began, age, route, then `begin` for as many
+/// deliveries as the request carries.
 async fn ready<'a>(
     context: &Context,
     head: &ClaimedReply,
     begun: Option<Begun>,
     route: Result<&'a Route, NoRoute>,
+    carried: usize,
 ) -> Ready<'a> {
     if begun.is_none() {
         if head.begun {
@@ -116,7 +133,7 @@ async fn ready<'a>(
     };
     let begun = match begun {
         Some(begun) => Some(begun),
-        None => begin(context, head, route).await,
+        None => begin(context, head, route, carried).await,
     };
     match begun {
         Some(Begun::Go) => Ready::Send(route),
@@ -129,10 +146,11 @@ async fn ready<'a>(
     }
 }
 
-async fn begin(context: &Context, head: &ClaimedReply, route: &Route) -> Option<Begun> {
+async fn begin(context: &Context, head: &ClaimedReply, route: &Route, carried: usize) -> Option<Begun> {
     let begin = Begin {
         lease: head.lease.clone(),
         delivery_id: head.delivery.id.clone(),
+        merged: u32::try_from(carried).unwrap_or(u32::MAX),
         route: route.digest.clone(),
         pace: route.pace,
         lease_for: context.settings.lease,
@@ -140,17 +158,19 @@ async fn begin(context: &Context, head: &ClaimedReply, route: &Route) -> Option<
     insist(context, "begin", || context.store.begin(vec![begin.clone()])).await
 }
 
-async fn send(context: &Context, delivery: &Delivery, route: &Route) -> Sent {
+async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route: &Route) -> Sent {
     let channel = route.channel.kind();
     let start = Instant::now();
-    let reply = route.channel.send(&context.client, &delivery.message).await;
+    let reply = route.channel.send(&context.client, &parcel.message).await;
     let sent = Sent { channel, verdict: verdict(channel, &reply), reply, elapsed: start.elapsed() };
     context.metrics.sent(channel.as_str(), sent.verdict.as_str(), sent.elapsed);
     if sent.verdict == Verdict::Delivered {
-        let since_arrival = u64::try_from(now_ms().saturating_sub(delivery.received_at)).unwrap_or(0);
-        context.metrics.delivered(Duration::from_millis(since_arrival));
+        for delivery in deliveries(head).take(parcel.count) {
+            let since_arrival = u64::try_from(now_ms().saturating_sub(delivery.received_at)).unwrap_or(0);
+            context.metrics.delivered(Duration::from_millis(since_arrival));
+        }
     }
-    trail::log_sent(delivery, &sent);
+    trail::log_sent(&head.delivery, parcel.count, &sent);
     sent
 }
 

@@ -1,7 +1,7 @@
 //! Sending: claims replies, begins, posts through a channel, settles.
 //!
 //! A reply leaves only by the route of the chat that its message came from ([`route`]), one at a time per chat
-//! (`pool`, `lane`), and what its answer means decides what becomes of it (`fate`). What always holds:
+//! (`pool`, `lane`), several at once where pace holds them back (`coalesce`), and what its answer means decides what becomes of it (`fate`). What always holds:
 //!
 //! - A permit is taken before a claim, so nothing is leased that can't be worked at once.
 //! - Nothing is written to a robot before `begin` said `Go`, and a request is written at most once for each `Go`:
@@ -10,6 +10,7 @@
 //! - No error, log line or journal line holds a webhook's URL.
 
 pub mod channel;
+mod coalesce;
 mod fate;
 mod lane;
 mod pool;

@@ -22,6 +22,8 @@ pub struct Route {
     pub channel: Arc<dyn Channel>,
     /// Rate of the robot.
     pub pace: Pace,
+    /// Whether waiting replies may leave as one message while pace holds them back.
+    pub coalesce: bool,
     /// 1..=100; an operator's weight in the store wins over it.
     pub weight: u32,
     /// What people call the chat.
@@ -35,6 +37,7 @@ impl Route {
             digest: webhook.digest.clone(),
             channel: Arc::new(GroupRobot::new(webhook.url.clone())),
             pace: chat.pace,
+            coalesce: chat.coalesce,
             weight: chat.weight,
             name: chat.name.clone(),
         })
@@ -154,6 +157,7 @@ mod tests {
                 digest: digest(webhook),
                 channel: Arc::new(GroupRobot::new(Secret::new(*webhook))),
                 pace: Pace { limit: 20, window: Duration::from_secs(60) },
+                coalesce: true,
                 weight: 1,
                 name: None,
             };

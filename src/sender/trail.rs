@@ -47,8 +47,19 @@ impl Sent {
     }
 }
 
-/// The journal line of a settled (or retried) delivery.
-pub(super) fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
+/// The journal lines of settled (or retried) deliveries, one each; those that left as one message name its first.
+pub(super) fn lines(deliveries: &[&Delivery], decision: &Decision, sent: Option<&Sent>) -> Vec<Line> {
+    let mut lines: Vec<Line> = deliveries.iter().map(|delivery| line(delivery, decision, sent)).collect();
+    if let [first, _, ..] = deliveries {
+        for line in &mut lines {
+            line.detail.insert("merged".to_owned(), deliveries.len().into());
+            line.detail.insert("first".to_owned(), first.id.as_str().into());
+        }
+    }
+    lines
+}
+
+fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
     let mut detail = Map::new();
     let mut put = |key: &str, value: Value| detail.insert(key.to_owned(), value);
     put("delivery", delivery.id.as_str().into());
@@ -86,8 +97,8 @@ pub(super) fn last_error(decision: &Decision, sent: Option<&Sent>) -> Option<Str
     Some(sent.map_or_else(|| reason.to_owned(), Sent::in_words))
 }
 
-/// Logs a request and what came of it.
-pub(super) fn log_sent(delivery: &Delivery, sent: &Sent) {
+/// Logs a request and what came of it; `merged` deliveries from this one on left with it.
+pub(super) fn log_sent(delivery: &Delivery, merged: usize, sent: &Sent) {
     let [app, chat_id, sender_key, msg_id] = delivery.key.parts();
     info!(
         request_id = delivery.request_id,
@@ -96,6 +107,7 @@ pub(super) fn log_sent(delivery: &Delivery, sent: &Sent) {
         sender_key,
         msg_id,
         delivery = delivery.id,
+        merged,
         channel = sent.channel.as_str(),
         verdict = sent.verdict.as_str(),
         errcode = sent.errcode(),

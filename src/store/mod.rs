@@ -243,6 +243,9 @@ pub enum Answered {
     LaneFull,
 }
 
+/// Most deliveries that leave as one message.
+pub const MOST_MERGED: usize = 32;
+
 /// The head of an outbound lane, leased.
 #[derive(Clone, Debug)]
 pub struct ClaimedReply {
@@ -258,6 +261,9 @@ pub struct ClaimedReply {
     pub failures: u32,
     /// An earlier lease began an attempt and never settled it: the answer is unknown (P7).
     pub begun: bool,
+    /// What stands behind it, in order. Where it is `begun`: the rest of what that attempt carried. Else, where pace held the
+    /// lane back: what may leave together with it, [`MOST_MERGED`] in all. Mostly nothing.
+    pub behind: Vec<Delivery>,
 }
 
 /// The step right before a request is written.
@@ -267,6 +273,8 @@ pub struct Begin {
     pub lease: Lease,
     /// The head it is for.
     pub delivery_id: String,
+    /// How many deliveries from the head on the request carries, at least 1; kept until they are settled.
+    pub merged: u32,
     /// The chat's route now.
     pub route: RouteDigest,
     /// Rate of the robot.
@@ -306,7 +314,9 @@ pub struct Settle {
     pub lease: Lease,
     /// The head it speaks of.
     pub delivery_id: String,
-    /// What happens to it.
+    /// How many deliveries from the head on it speaks of, at least 1.
+    pub merged: u32,
+    /// What happens to them.
     pub fate: Fate,
     /// Shown as the chat's last error; `None` leaves it.
     pub last_error: Option<String>,
@@ -319,7 +329,8 @@ pub struct Settle {
 }
 
 /// The `begin` that is fused with a settle. The next head is begun in the same step when its recorded route equals
-/// `route` and it is not too old; else it comes back unbegun and the caller decides.
+/// `route` and it is not too old; else it comes back unbegun and the caller decides. So it does after several that left as
+/// one message: more may leave together ([`ClaimedReply::behind`]).
 #[derive(Clone, Debug)]
 pub struct GoOn {
     /// The chat's route now.
@@ -360,6 +371,8 @@ pub enum ParkReason {
     Transient,
     /// Configuration or an operator: counts nothing.
     Held,
+    /// Refused together with others: counts nothing, and each of them is sent by itself from now on.
+    Apart,
 }
 
 impl ParkReason {
@@ -369,6 +382,7 @@ impl ParkReason {
             Self::Paced => "paced",
             Self::Transient => "backing_off",
             Self::Held => "held",
+            Self::Apart => "apart",
         }
     }
 }

@@ -166,6 +166,7 @@ async fn what_another_process_began_and_never_settled_is_unknown() {
     let begin = Begin {
         lease: claimed.lease,
         delivery_id: claimed.delivery.id,
+        merged: 1,
         route: scene.digest("a"),
         pace: Pace { limit: 20, window: Duration::from_secs(60) },
         lease_for,

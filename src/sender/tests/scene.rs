@@ -29,6 +29,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub struct Scene {
     pub store: Arc<Watched>,
     pub sender: settings::Sender,
+    /// Of chats that are routed from now on.
+    pub pace: Pace,
     events: mpsc::UnboundedReceiver<Event>,
     chats: BTreeMap<String, settings::Chat>,
     messages: AtomicUsize,
@@ -59,6 +61,7 @@ impl Scene {
         let mut scene = Self {
             store: Arc::new(store),
             sender,
+            pace: Pace { limit: 1000, window: MINUTE },
             events,
             chats: BTreeMap::new(),
             messages: AtomicUsize::new(0),
@@ -77,7 +80,8 @@ impl Scene {
             id: chat.to_owned(),
             name: None,
             weight: 1,
-            pace: Pace { limit: 1000, window: MINUTE },
+            pace: self.pace,
+            coalesce: true,
             webhook: Some(webhook),
         };
         self.chats.insert(chat.id.clone(), chat);

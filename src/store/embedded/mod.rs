@@ -47,7 +47,14 @@ use crate::model::{Lane, now_ms};
 /// How long a statement waits for another connection's lock (the checkpoint's, or a shell's).
 const BUSY: Duration = Duration::from_secs(5);
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 3;
+const LAYOUT: i64 = 4;
+/// The oldest layout that is brought up to date, and what each later one changed in tables that were there.
+const OLDEST: i64 = 2;
+const CHANGES: [&str; (LAYOUT - OLDEST) as usize] = [
+    "ALTER TABLE in_lanes ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE deliveries ADD COLUMN merged INTEGER NOT NULL DEFAULT 1;
+     ALTER TABLE deliveries ADD COLUMN apart INTEGER NOT NULL DEFAULT 0",
+];
 
 /// SQLite in one file, written by one thread.
 pub struct EmbeddedStore {
@@ -132,11 +139,11 @@ fn connect(file: &Path) -> Result<Connection> {
 fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<u64> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let layout: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if layout == 2 {
-        transaction.execute("ALTER TABLE in_lanes ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0", [])?;
-    } else if layout != 0 && layout != LAYOUT {
-        let text = format!("{} has layout {layout}, this program knows {LAYOUT}", file.display());
-        return Err(StoreError::Refused(text));
+    if layout != 0 {
+        let known = usize::try_from(layout - OLDEST).ok().and_then(|done| CHANGES.get(done..));
+        let refused =
+            || StoreError::Refused(format!("{} has layout {layout}, this program knows {LAYOUT}", file.display()));
+        known.ok_or_else(refused)?.iter().try_for_each(|change| transaction.execute_batch(change))?;
     }
     transaction.execute_batch(include_str!("sql/schema.sql"))?;
     transaction.pragma_update(None, "user_version", LAYOUT)?;

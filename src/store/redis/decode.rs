@@ -138,7 +138,7 @@ pub(super) fn message(value: Value) -> Result<ClaimedMessage> {
 
 /// An item of `claim_replies.lua`.
 pub(super) fn reply(value: Value) -> Result<ClaimedReply> {
-    let [lane, id, entry, attempts, refusals, failures, begun] = tuple(value)?;
+    let [lane, id, entry, attempts, refusals, failures, begun, behind] = tuple(value)?;
     Ok(ClaimedReply {
         lease: lease(lane, id)?,
         delivery: body::<Delivery>(entry)?,
@@ -146,7 +146,12 @@ pub(super) fn reply(value: Value) -> Result<ClaimedReply> {
         refusals: plain(refusals)?,
         failures: plain(failures)?,
         begun: plain(begun)?,
+        behind: bodies(behind)?,
     })
+}
+
+fn bodies(entries: Value) -> Result<Vec<Delivery>> {
+    list(entries)?.into_iter().map(body).collect()
 }
 
 fn lease(lane: Value, id: Value) -> Result<Lease> {
@@ -182,7 +187,7 @@ pub(super) fn settled(value: Value, lease: &Lease) -> Result<Settled> {
             Ok(Settled::Parked(begun_of(&plain::<String>(word)?, milliseconds(wait)?)?))
         }
         "next" => {
-            let [word, entry, attempts, refusals, failures] = tuple(Value::Array(rest))?;
+            let [word, entry, attempts, refusals, failures, behind] = tuple(Value::Array(rest))?;
             let word: String = plain(word)?;
             let begun = if word.is_empty() { None } else { Some(begun_of(&word, Duration::ZERO)?) };
             let next = ClaimedReply {
@@ -193,6 +198,7 @@ pub(super) fn settled(value: Value, lease: &Lease) -> Result<Settled> {
                 failures: plain(failures)?,
                 // Only this lease can have begun it.
                 begun: false,
+                behind: bodies(behind)?,
             };
             Ok(Settled::Next(Box::new(next), begun))
         }

@@ -7,17 +7,17 @@
 //! | key after `wg:{NN}:` | kind | holds |
 //! | --- | --- | --- |
 //! | `in:<lane>` | LIST | messages waiting: `request_id expires_ms mark_ttl_ms key`, newline, JSON |
-//! | `out:<lane>` | LIST | deliveries waiting: `delivery_id expires_ms route_digest received_ms`, newline, JSON |
+//! | `out:<lane>` | LIST | deliveries waiting: `delivery_id expires_ms route_digest received_ms`, ` apart` where it is sent by itself, newline, JSON |
 //! | `in:ready`, `out:ready` | ZSET | lanes that can be worked now, by turn (ms, with fractions) |
 //! | `in:leases`, `out:leases` | ZSET | lanes in work, by lease end (ms) |
 //! | `in:holders`, `out:holders` | HASH | lane → id of its last lease; inbound also `#`lane → `request_id crashes` of its head |
 //! | `out:parked` | ZSET | lanes that wait, by wake time (ms) |
-//! | `out:tries` | HASH | lane → `delivery_id lease attempts refusals` of its head; lease: begun and not settled, or `-` |
+//! | `out:tries` | HASH | lane → `delivery_id lease attempts refusals` of its head, how many it carries where several; lease: begun and not settled, or `-` |
 //! | `out:ahead` | HASH | lane → by how many ms its turn goes before others |
 //! | `seen:<key>` | STRING PX | the request id that owns the message, then `done` |
 //! | `in:finished` | ZSET | the last request ids whose mark became `done`: tells a repeated enqueue from a copy |
 //! | `session:<app>:<chat>:<sender>` | HASH PX | `turns`, `vars` (JSON) |
-//! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked) |
+//! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked, until it is claimed) |
 //! | `pace:<lane>` | LIST PX | times of the last sends (ms), no more than the limit |
 //! | `late:<request_id>` | HASH PX | `chat`, `key`, `received`, `expires`, one `seq:<n>` per answer taken |
 //! | `waiting` | ZSET | its one member `n`: how many messages and deliveries wait (a ZSET because only its `ZADD XX INCR` leaves a missing count missing) |
@@ -47,6 +47,12 @@ mod tests {
     #[test]
     fn a_shard_is_one_hash_tag() {
         assert_eq!(prefix(7), "wg:{07}:");
+    }
+
+    #[test]
+    fn scripts_merge_as_many_as_we_say() {
+        let most = format!("local MOST_MERGED = {}\n", crate::store::MOST_MERGED);
+        assert!(include_str!("lua/shared/replies.lua").contains(&most));
     }
 
     #[test]

@@ -162,6 +162,7 @@ impl Desk {
         let begin = Begin {
             lease: claimed.lease.clone(),
             delivery_id: delivery.id.clone(),
+            merged: 1,
             route: delivery.route.clone(),
             pace,
             lease_for: LEASE,
@@ -172,6 +173,7 @@ impl Desk {
         let settle = Settle {
             lease: claimed.lease,
             delivery_id: delivery.id.clone(),
+            merged: 1,
             fate,
             last_error: Some("93000 gone".into()),
             lines: vec![line(Stage::Settled, &delivery, detail)],

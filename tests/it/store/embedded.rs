@@ -170,14 +170,16 @@ async fn a_worker_that_went_down_with_its_process_is_counted() {
     assert_eq!((claimed.items.len(), claimed.poisoned.len()), (0, 1));
 }
 
-/// A file of the layout before crashes were counted.
+/// A file of the layout before crashes were counted and deliveries merged.
 #[tokio::test]
 async fn a_store_of_the_layout_before_is_taken_over() {
     let Embedded { store, folder } = open().await;
     enqueue(&(store.clone() as SharedStore), arrival("chat", "u", "m1", "r1")).await;
     drop(store);
     let conn = rusqlite::Connection::open(folder.path().join("store.db")).expect("open");
-    conn.execute_batch("ALTER TABLE in_lanes DROP COLUMN crashes; PRAGMA user_version = 2").expect("the old layout");
+    let undo = "ALTER TABLE in_lanes DROP COLUMN crashes; ALTER TABLE deliveries DROP COLUMN merged;
+                ALTER TABLE deliveries DROP COLUMN apart; PRAGMA user_version = 2";
+    conn.execute_batch(undo).expect("the old layout");
     drop(conn);
     let store: SharedStore = EmbeddedStore::open(folder.path(), SHARDS).expect("it is taken over");
     assert_eq!(store.depth().await.expect("depth").waiting, 1);

@@ -10,6 +10,7 @@ mod inbound;
 mod journal;
 mod late;
 mod lease;
+mod merge;
 mod model;
 mod outbound;
 mod redis;
@@ -177,6 +178,7 @@ pub fn begin_of(claimed: &ClaimedReply) -> Begin {
     Begin {
         lease: claimed.lease.clone(),
         delivery_id: claimed.delivery.id.clone(),
+        merged: 1,
         route: route("home"),
         pace: PACE,
         lease_for: LONG,
@@ -193,6 +195,7 @@ pub fn settle_of(claimed: &ClaimedReply, fate: Fate) -> Settle {
     Settle {
         lease: claimed.lease.clone(),
         delivery_id: claimed.delivery.id.clone(),
+        merged: 1,
         fate,
         last_error: None,
         lines: vec![line(Stage::Settled, &claimed.delivery.request_id, &claimed.delivery.key)],
@@ -367,6 +370,16 @@ macro_rules! contract_suite {
                 a_lost_lease_settles_nothing
                 an_ended_lease_that_nobody_took_still_settles
                 an_ended_lease_that_was_passed_over_still_parks;
+            merge:
+                only_what_pace_held_back_comes_with_its_followers
+                a_full_window_holds_back_too
+                no_more_come_than_may_leave_together
+                one_settle_ends_all_that_a_request_carried
+                more_than_wait_are_not_begun
+                what_was_begun_together_comes_back_together
+                what_was_refused_together_is_sent_apart
+                going_on_after_several_brings_the_next_several
+                a_refusal_for_pace_closes_the_window_for_all;
             late:
                 a_late_answer_is_queued
                 a_late_answer_is_queued_once_per_seq

@@ -107,8 +107,11 @@ CREATE TABLE IF NOT EXISTS deliveries (
     expires_at  INTEGER NOT NULL,
     attempts    INTEGER NOT NULL DEFAULT 0,
     refusals    INTEGER NOT NULL DEFAULT 0,
-    -- The lease under which an attempt was begun and not yet settled.
+    -- The lease under which an attempt was begun and not yet settled, and how many deliveries it carries.
     begun       TEXT,
+    merged      INTEGER NOT NULL DEFAULT 1,
+    -- 1: never carried together with others.
+    apart       INTEGER NOT NULL DEFAULT 0,
     body        TEXT    NOT NULL,
     PRIMARY KEY (chat, pos)
 ) STRICT, WITHOUT ROWID;
