@@ -1,6 +1,7 @@
 //! What is said of a delivery afterwards: its journal line, its chat's last error, its log lines.
 //!
-//! Contents are told by digest only; what WeCom and the network said comes cleaned from [`crate::wecom::verdict`] and
+//! Contents are told by digest only, but for what did not end well: that is kept to be sent again by hand, and never shown.
+//! What WeCom and the network said comes cleaned from [`crate::wecom::verdict`] and
 //! [`super::channel`].
 
 use std::time::Duration;
@@ -10,8 +11,11 @@ use tracing::{error, info, warn};
 
 use crate::model::{Delivery, Outcome, content_digest, now_ms};
 use crate::sender::fate::Decision;
-use crate::store::{Line, Stage};
+use crate::store::{CONTENT, Line, Stage};
 use crate::wecom::verdict::{ChannelKind, Reply, Verdict};
+
+/// A larger delivery is not kept for an operator to send again, in bytes of JSON: the journal is no file store.
+const MOST_KEPT: usize = 32 * 1024;
 
 /// One request and what came of it.
 #[derive(Debug)]
@@ -69,6 +73,12 @@ fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
     if let Some(reason) = decision.reason {
         put("reason", reason.into());
     }
+    if decision.state.is_some_and(|state| state != Outcome::Delivered) {
+        match kept(delivery) {
+            Ok(content) => put(CONTENT, content),
+            Err(why) => put("not_kept", why.into()),
+        };
+    }
     put("digest", content_digest(&delivery.message).into());
     if let Some(sent) = sent {
         put("channel", sent.channel.as_str().into());
@@ -89,6 +99,12 @@ fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
     put("latency_ms", now_ms().saturating_sub(delivery.received_at).max(0).into());
     let stage = if decision.state.is_some() { Stage::Settled } else { Stage::Retried };
     Line { stage, request_id: delivery.request_id.clone(), key: delivery.key.clone(), detail }
+}
+
+/// The delivery as it is kept for an operator to send again, or why it isn't.
+fn kept(delivery: &Delivery) -> Result<Value, &'static str> {
+    let content = serde_json::to_value(delivery).map_err(|_| "unreadable")?;
+    if content.to_string().len() > MOST_KEPT { Err("too_large") } else { Ok(content) }
 }
 
 /// What is shown as the chat's last error. What a dead chat drops leaves the error that killed it.

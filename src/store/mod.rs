@@ -16,9 +16,11 @@ pub mod embedded;
 mod held;
 pub mod journal;
 pub mod lock;
+mod operators;
 mod options;
 mod outage;
 pub mod redis;
+mod status;
 mod wakeups;
 
 use std::sync::Arc;
@@ -28,9 +30,11 @@ use async_trait::async_trait;
 
 use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
 pub use held::{Held, HeldLeases};
-pub use journal::{Entry, JournalBatch, Line, Stage};
+pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
+pub use operators::{Operated, Operation, Tuning};
 pub use options::Options;
 pub use outage::Outage;
+pub use status::{ChatStatus, Depth};
 pub use wakeups::Wakeups;
 
 /// Why a store call failed. In every case it may have been applied: repeat it as it is or not at all.
@@ -400,44 +404,6 @@ pub enum Settled {
     Lost,
 }
 
-/// What an out-lane looks like from outside.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ChatStatus {
-    /// The chat's lane.
-    pub lane: Lane,
-    /// Deliveries waiting.
-    pub depth: u64,
-    /// When the oldest of them was taken as a message, Unix ms.
-    pub oldest: Option<i64>,
-    /// Whether it is being sent to right now.
-    pub leased: bool,
-    /// Why it is parked and for how long still.
-    pub parked: Option<(String, Duration)>,
-    /// An operator paused it.
-    pub paused: bool,
-    /// The route by which it is dead.
-    pub dead: Option<RouteDigest>,
-    /// An operator's weight.
-    pub weight: Option<u32>,
-    /// The last failure, in words.
-    pub last_error: Option<String>,
-}
-
-/// How deep the store is, for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Depth {
-    /// Messages and deliveries that wait or are being worked; Redis may count a little wrong after keys vanished.
-    pub waiting: u64,
-    /// Lanes ready or leased, inbound.
-    pub in_lanes: u64,
-    /// Lanes ready, parked or leased, outbound.
-    pub out_lanes: u64,
-    /// Lanes parked, outbound.
-    pub parked: u64,
-    /// Journal lines not yet written to the records.
-    pub journal: u64,
-}
-
 /// The verbs. All take batches; each batch is answered in its own order.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -473,8 +439,14 @@ pub trait Store: Send + Sync + 'static {
     /// Queues a late answer, once per seq.
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered>;
 
-    /// Clears a chat's dead mark (an `add_to_chat` event, an operator).
+    /// Clears a chat's dead mark (an `add_to_chat` event).
     async fn revive(&self, lane: &Lane) -> Result<()>;
+
+    /// Changes what operators set of a chat.
+    async fn tune(&self, tuning: Tuning) -> Result<()>;
+
+    /// Ends a delivery by hand, once.
+    async fn operate(&self, operation: Operation) -> Result<Operated>;
 
     /// Status of the given chats, in their order.
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>>;

@@ -5,7 +5,7 @@
 //! done elsewhere (writing and reading JSON) is done in the caller's task. Nothing of the state lives in memory: after a
 //! crash the file is everything.
 //!
-//! - `inbound`, `outbound`, `late`, `observe`: the verbs, as functions of one `step::Step`.
+//! - `inbound`, `outbound`, `late`, `operators`, `observe`: the verbs, as functions of one `step::Step`.
 //! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
@@ -14,6 +14,7 @@ mod checkpoint;
 mod inbound;
 mod late;
 mod observe;
+mod operators;
 mod outbound;
 mod pace;
 mod step;
@@ -39,8 +40,8 @@ use self::writer::{Call, Work, Writer};
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Options, Result, Settle, Settled, Side, Store, StoreError, Waiting,
-    Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Operated, Operation, Options, Result, Settle, Settled, Side, Store,
+    StoreError, Tuning, Waiting, Wakeups,
 };
 use crate::model::{Lane, now_ms};
 
@@ -283,6 +284,15 @@ impl Store for EmbeddedStore {
     async fn revive(&self, lane: &Lane) -> Result<()> {
         let lane = lane.clone();
         self.step(move |step| outbound::revive(step, &lane)).await
+    }
+
+    async fn tune(&self, tuning: Tuning) -> Result<()> {
+        self.step(move |step| operators::tune(step, &tuning)).await
+    }
+
+    async fn operate(&self, operation: Operation) -> Result<Operated> {
+        let operation = operators::NewOperation::of(operation)?;
+        self.step(move |step| operators::operate(step, &operation)).await
     }
 
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rusqlite::params;
 
 use super::chat::{Chat, Head, HeadReply, State};
+use super::operators::PAUSED;
 use super::pace;
 use super::step::{Step, new_lease_id};
 use crate::model::{Delivery, Lane, RouteDigest};
@@ -152,7 +153,7 @@ fn begin_head(step: &Step<'_>, chat: &mut Chat, head: &mut Head, merged: u32, le
         }
         Begun::ChatDead => chat.lease_until(step.after(by.lease_for), lease.to_owned()),
         Begun::Paced(remaining) => chat.park(step, remaining, ParkReason::Paced.as_str()),
-        Begun::Paused => chat.park(step, PAUSED_FOR, "paused"),
+        Begun::Paused => chat.park(step, PAUSED_FOR, PAUSED),
         Begun::Lost => {}
     }
     chat.save(step)?;

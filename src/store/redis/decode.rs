@@ -103,6 +103,16 @@ pub(super) fn answered(value: Value) -> Result<Answered> {
     }
 }
 
+/// Of `operate.lua`.
+pub(super) fn operated(value: Value) -> Result<Operated> {
+    match word(value)?.0.as_str() {
+        "done" => Ok(Operated::Done),
+        "earlier" => Ok(Operated::Earlier),
+        "full" => Ok(Operated::LaneFull),
+        other => unexpected(other),
+    }
+}
+
 /// A claim. An item that can't be read is left leased and told in the log: it must not hold up the others.
 pub(super) fn claimed<T>(value: Value, item: fn(Value) -> Result<T>) -> Result<Claimed<T>> {
     let [wake, items, poisoned] = tuple(value)?;

@@ -20,6 +20,7 @@
 //! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked, until it is claimed) |
 //! | `pace:<lane>` | LIST PX | times of the last sends (ms), no more than the limit |
 //! | `late:<request_id>` | HASH PX | `chat`, `key`, `received`, `expires`, one `seq:<n>` per answer taken |
+//! | `op:<delivery id>` | STRING PX | the operation that ended it by hand; kept as long as the records keep the delivery |
 //! | `waiting` | ZSET | its one member `n`: how many messages and deliveries wait (a ZSET because only its `ZADD XX INCR` leaves a missing count missing) |
 //! | `waiting:recounted` | STRING PX | there while `waiting` is not to be counted anew |
 //! | `journal` | LIST | lines for the records |

@@ -242,6 +242,19 @@ impl Store for RedisStore {
         Ok(())
     }
 
+    async fn tune(&self, tuning: Tuning) -> Result<()> {
+        let value = self.single(&scripts::TUNE, &tuning.lane, encode::tuning(&tuning)).await?;
+        self.wakeups.wake(Side::Out);
+        decode::renewed(value).map(drop)
+    }
+
+    async fn operate(&self, operation: Operation) -> Result<Operated> {
+        let args = encode::operation(&operation)?;
+        let value = self.single(&scripts::OPERATE, &operation.lane, args).await?;
+        self.wakeups.wake(Side::Out);
+        decode::operated(value)
+    }
+
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>> {
         let items = lanes.iter().map(|lane| (lane, vec![lane.as_str().to_owned()])).collect();
         let answers = self.grouped(&scripts::CHATS, items).await?;

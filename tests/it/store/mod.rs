@@ -12,11 +12,13 @@ mod late;
 mod lease;
 mod merge;
 mod model;
+mod operators;
 mod outbound;
 mod redis;
 mod settle;
 mod turn;
 mod walk;
+mod weights;
 
 use std::time::Duration;
 
@@ -380,6 +382,21 @@ macro_rules! contract_suite {
                 what_was_refused_together_is_sent_apart
                 going_on_after_several_brings_the_next_several
                 a_refusal_for_pace_closes_the_window_for_all;
+            operators:
+                an_operators_weight_wins_until_it_is_taken_back
+                a_weight_acts_on_what_waits_already
+                a_paused_chat_sends_nothing_until_it_is_resumed
+                resuming_leaves_what_pace_holds_back
+                an_operator_revives_a_chat
+                what_is_set_of_a_chat_is_kept
+                a_delivery_is_ended_by_hand_once
+                a_resend_leaves_as_any_reply
+                a_full_lane_takes_no_resend
+                an_operation_is_known_for_so_long
+                an_operation_is_of_its_own_chat_alone
+                many_hands_at_once_end_a_delivery_once;
+            weights:
+                heavy_chats_wait_little_and_no_chat_for_ever;
             late:
                 a_late_answer_is_queued
                 a_late_answer_is_queued_once_per_seq

@@ -64,6 +64,13 @@ CREATE TABLE IF NOT EXISTS late (
     expires_at      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Which operation ended a delivery by hand.
+CREATE TABLE IF NOT EXISTS operations (
+    key        TEXT    PRIMARY KEY,
+    operation  TEXT    NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Outbound lanes and what is known of their chats; these rows stay, there are as many as chats.
 CREATE TABLE IF NOT EXISTS chats (
     id         INTEGER PRIMARY KEY,
