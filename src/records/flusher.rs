@@ -27,7 +27,7 @@ const IDLE: Duration = Duration::from_millis(250);
 /// The longest wait after failures.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 /// How long it goes on after it was told to stop.
-const LAST_FLUSH: Duration = Duration::from_secs(3);
+const LAST_FLUSH: Duration = Duration::from_secs(2);
 /// Between two looks for old messages.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 /// Messages forgotten in one transaction: few, so that flushes wait little for it.

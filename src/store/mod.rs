@@ -10,6 +10,8 @@
 //! - Time inside a step is the store's own.
 //! - Any call may have been applied although it failed; each can be repeated as it is.
 //!
+//! Beside it stands the [`Spool`], which keeps messages that a store did not take yet.
+//!
 //! The store knows nothing of HTTP, rules or verdicts: those decide, it keeps.
 
 pub mod embedded;
@@ -18,6 +20,7 @@ pub mod journal;
 pub mod lock;
 mod outage;
 pub mod redis;
+mod spool;
 mod wakeups;
 
 use std::sync::Arc;
@@ -29,6 +32,7 @@ use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
 pub use held::{Held, HeldLeases};
 pub use journal::{Entry, JournalBatch, Line, Stage};
 pub use outage::Outage;
+pub use spool::{Appended, Spool, Spooled};
 pub use wakeups::Wakeups;
 
 /// Why a store call failed. In every case it may have been applied: repeat it as it is or not at all.
@@ -80,7 +84,7 @@ pub struct Arrival {
     pub message: Message,
     /// Its lane, by the configured order.
     pub lane: Lane,
-    /// A message older than this at its claim is dropped unhandled (`too_old`).
+    /// A message that was taken (`received_at`) longer ago than this at its claim is dropped unhandled (`too_old`).
     pub max_age: Duration,
     /// How long its mark lives once it is claimed, and again once it is done.
     pub mark_ttl: Duration,
@@ -432,7 +436,8 @@ pub trait Store: Send + Sync + 'static {
     /// Prolongs leases; `false` says lost.
     async fn renew(&self, side: Side, leases: Vec<Lease>, lease: Duration) -> Result<Vec<bool>>;
 
-    /// Gives leases back unworked, their heads untouched; others may claim after `pause`. Lost ones are passed over.
+    /// Gives leases back, their heads untouched (a begun one stays begun); others may claim after `pause`. Lost ones are
+    /// passed over.
     async fn release(&self, side: Side, leases: Vec<Lease>, pause: Duration) -> Result<()>;
 
     /// What the message that waits under `request_id` in this chat is, if one does.

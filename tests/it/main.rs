@@ -9,5 +9,7 @@ mod compare;
 mod gateway;
 mod redis_server;
 mod simulate;
+mod spool;
+mod stopping;
 mod store;
 mod world;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
-use wecom_gateway::ingress::Ingress;
+use wecom_gateway::ingress::{Ingress, Intake};
 use wecom_gateway::model::Lane;
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::store::embedded::EmbeddedStore;
@@ -89,7 +89,8 @@ impl Bare {
         let (gate, came, stored) = (watch::Sender::new(Gate::Open), watch::Sender::new(0), watch::Sender::new(0));
         let store = Arc::new(Gated { inner, gate, came, stored });
         let metrics = Arc::new(Metrics::default());
-        let router = Ingress::new(settings, store.clone(), metrics.clone()).router();
+        let router =
+            Ingress::new(settings, Intake::new(store.clone(), None, metrics.clone()), metrics.clone()).router();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(listener.local_addr().unwrap());
         // Ends with the test's runtime.
