@@ -35,9 +35,11 @@ use crate::worker::Workers;
 
 /// How long giving back takes at most, after `server.drain` is over.
 const GIVING_BACK: Duration = Duration::from_secs(1);
-/// How long the records' last flush, and then operators' requests, are waited for. With the drain's default, a stop ends within
-/// the 10 s that container engines grant.
+/// How long the records' last flush and operators' requests are waited for after that. With the drain's default, a stop
+/// ends within the 10 s that container engines grant.
 const CLOSING: Duration = Duration::from_secs(2);
+/// How long the store has to say what is left in it.
+const LAST_WORD: Duration = Duration::from_millis(500);
 /// Connections of operators at once.
 const OPERATORS: usize = 64;
 /// More open files than this are not asked for.
@@ -205,10 +207,12 @@ impl App {
         for task in late {
             task.finish(cut + GIVING_BACK).await;
         }
+        let end = Instant::now() + CLOSING;
         say_what_is_left(&self.store, self.spool.as_deref()).await;
-        for task in [self.flusher, self.admin] {
-            task.stop.draining.cancel();
-            task.finish(Instant::now() + CLOSING).await;
+        let last = [self.flusher, self.admin];
+        last.iter().for_each(|task| task.stop.draining.cancel());
+        for task in last {
+            task.finish(end).await;
         }
     }
 }
@@ -216,7 +220,7 @@ impl App {
 /// Says what the next start, or another process, will find.
 async fn say_what_is_left(store: &SharedStore, spool: Option<&Spool>) {
     let spooled = spool.map_or(0, Spool::depth);
-    match timeout(GIVING_BACK, store.depth()).await {
+    match timeout(LAST_WORD, store.depth()).await {
         Ok(Ok(Depth { in_lanes, out_lanes, journal, .. })) => {
             info!(in_lanes, out_lanes, journal, spooled, "what is left in the store");
         }

@@ -128,6 +128,7 @@ impl Replay {
     ) -> store::Result<()> {
         let mut left = readable(batch, told);
         while !left.is_empty() {
+            self.health.tick(LOOP);
             let mut lanes = HashSet::new();
             left.retain(|(_, arrival)| !pass.held.contains(&arrival.lane));
             let (round, later): (Vec<_>, Vec<_>) =

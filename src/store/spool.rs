@@ -273,6 +273,21 @@ mod tests {
         assert_eq!(ids(&spool, 0).await, ["r2", "r3"]);
     }
 
+    /// As after a `kill -9`: nothing was closed, and what the files hold is all there is.
+    #[tokio::test]
+    async fn what_was_appended_is_in_the_files() {
+        let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let spool = Spool::open(folder.path(), ROOM).unwrap();
+        for id in ["r1", "r2"] {
+            spool.append(&arrival(id)).await.unwrap();
+        }
+        for file in ["spool.db", "spool.db-wal"] {
+            std::fs::copy(folder.path().join(file), copy.path().join(file)).unwrap();
+        }
+        assert_eq!(Spool::left_behind(copy.path()).unwrap(), 2);
+        assert_eq!(ids(&Spool::open(copy.path(), ROOM).unwrap(), 0).await, ["r1", "r2"]);
+    }
+
     #[tokio::test]
     async fn it_holds_no_more_than_its_limit_and_takes_more_once_some_went() {
         let folder = tempfile::tempdir().unwrap();

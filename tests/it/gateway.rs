@@ -176,7 +176,7 @@ async fn a_flood_into_one_chat_is_refused_and_no_other(on: On) {
     };
     let world = World::with(on, &["flooded", "calm"], Options::default(), shallow).await;
     world.fake.service().hold();
-    world.say("flooded", "u1", "f0", "/query 1").await;
+    world.say("flooded", "u0", "f0", "/query 30").await;
     world.fake.until(|fake| fake.service().under_way() == 1).await;
     let post = async |n: u64| {
         let tag = Tag::new("flooded", &format!("u{n}"), n);

@@ -4,11 +4,19 @@
 use std::future::Future;
 use std::time::Duration;
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use wecom_gateway::ingress::Replay;
 use wecom_gateway::sim::scenario::robot_app;
 use wecom_gateway::sim::{FakeWeCom, Load, Options, Scenario, Tag, robot_text};
+use wecom_gateway::store::embedded::EmbeddedStore;
+use wecom_gateway::store::{Entry, SharedStore, Spool};
 
+use crate::callback::gated::{Gate, Gated};
+use crate::store::arrival;
 use crate::world::{APP, On, TEST, World, key};
 
 /// Bounds a test in time.
@@ -59,7 +67,7 @@ async fn what_comes_while_redis_is_away_is_answered_once_and_in_order() {
     bounded(async {
         let mut world = world(&["c1", "c2"], as_it_is).await;
         let members = [("c1", "u1"), ("c1", "u2"), ("c2", "u1")];
-        world.fence("c1", "u1").await;
+        world.fence("c1", "u0").await;
         world.redis().kill();
         for (chat, sender) in members {
             say(&world, chat, sender, 1..=10).await;
@@ -170,8 +178,7 @@ async fn a_full_spool_refuses_and_loses_nothing() {
         }
         assert!((2..100).contains(&acked), "{acked}");
         assert_eq!((world.callbacks("spooled").await, world.callbacks("spool_full").await), (acked, 1));
-        let (status, body) = world.until_ready(|_| true).await;
-        assert!(body["ready"] == (status == 200) && body["spool"]["depth"] == acked, "{status} {body}");
+        assert_eq!(world.readyz().await.1["spool"]["depth"], acked);
         world.redis().restart();
         until_replayed(&world).await;
         world.fence("c1", "u1").await;
@@ -209,7 +216,7 @@ async fn without_a_spool_callbacks_are_refused_while_redis_is_away() {
 async fn a_redis_that_comes_back_empty_gets_the_spool() {
     bounded(async {
         let mut world = world(&["c1"], as_it_is).await;
-        world.fence("c1", "u1").await;
+        world.fence("c1", "u0").await;
         world.redis().kill();
         say(&world, "c1", "u1", 1..=5).await;
         world.redis().restart_empty();
@@ -335,6 +342,37 @@ async fn a_full_or_foreign_redis_counts_as_away() {
         assert!(world.callbacks("spooled").await >= 4);
         until_replayed(&world).await;
         world.end().await;
+    })
+    .await;
+}
+
+/// Whatever the store answers when: what found no room keeps those behind it in its lane back, and nobody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_of_a_lane_does_not_slip_into_room_that_the_first_did_not_find() {
+    bounded(async {
+        let folder = tempfile::tempdir().unwrap();
+        let gated = Gated::new(EmbeddedStore::open(folder.path(), 1).unwrap());
+        let (store, spool): (SharedStore, _) = (gated.clone(), Arc::new(Spool::open(folder.path(), 1 << 20).unwrap()));
+        for (sender, id) in [("u", "r1"), ("u", "r2"), ("v", "r3"), ("u", "r4")] {
+            spool.append(&arrival("chat", sender, id, id)).await.unwrap();
+        }
+        gated.set(Gate::Full);
+        let replay = Replay::new(store.clone(), spool.clone(), 100, Arc::default(), Arc::default());
+        let stop = CancellationToken::new();
+        let running = tokio::spawn({
+            let stop = stop.clone();
+            async move { replay.run(stop).await }
+        });
+        while !spool.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+        running.await.unwrap();
+        // The other member's went in first, and the lane kept its order.
+        let journal = store.read_journal(100).await.unwrap().remove(0);
+        let accepted: Vec<String> =
+            journal.lines.iter().map(|line| Entry::parse(line).unwrap().line.request_id).collect();
+        assert_eq!(accepted, ["r3", "r1", "r2", "r4"]);
     })
     .await;
 }
