@@ -312,8 +312,8 @@ async fn a_broken_lane_waits_in_the_spool_and_holds_up_no_other() {
         for sender in ["u1", "u2"] {
             world.fence("c1", sender).await;
         }
-        let (status, body) = world.readyz().await;
-        assert!(status == 200 && body["spool"]["depth"] == 3 && body["store"] == "up", "{body}");
+        let (status, body) = world.until_ready(|body| body["spool"]["depth"] == 3).await;
+        assert!(status == 200 && body["store"] == "up", "{body}");
         let _: u64 = world.redis().command(&["DEL", &lane]).await;
         world.fence("c1", "broken").await;
         assert_eq!(answered(&world, "c1", "broken"), tags("c1", "broken", 1..=3));
