@@ -205,7 +205,7 @@ fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
         .map_err(|e| StoreError::Corrupt(format!("JSON, {:?} at column {}", e.classify(), e.column())))
 }
 
-/// Those of a claim that could be read. One that can't holds up its own lane, again after each lease, and no other.
+/// Those of a claim that could be read. One that can't holds up its own lane and no other: a message until it is poison.
 fn readable<T>(heads: impl Iterator<Item = Result<T>>) -> Vec<T> {
     heads
         .filter_map(|head| head.inspect_err(|error| tracing::error!(%error, "a stored head can't be read")).ok())

@@ -1,9 +1,9 @@
 //! Steps that answer only once replicas have them (`store.replicas`).
 //!
 //! A script and `WAIT` travel in one pipeline, on a connection of their own and one at a time: a connection that waits holds
-//! up whatever comes behind it. What was found wanting was applied all the same; its repeat, which may change nothing by
-//! itself, must not be taken for safe, so each pipeline also publishes to nobody: that is written to the replicas too,
-//! and `WAIT` waits for it and for all before it.
+//! up whatever comes behind it. What too few replicas have was applied all the same, and its repeat, which may write nothing,
+//! must not pass for safe: `WAIT` is said to speak of this connection's writes alone (servers up to 7.0 count whatever
+//! came before). So each pipeline also publishes to nobody: that goes to the replicas too, behind all before it.
 //!
 //! Once replicas are missing, nothing more is applied until they are back: a begin that can't be confirmed would end as
 //! `unknown`, and one such lane is enough.
