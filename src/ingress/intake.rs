@@ -79,6 +79,7 @@ impl Intake {
             Some(Enqueued::Stored) => Ok(Taken::Stored),
             Some(Enqueued::Duplicate) => Ok(Taken::Duplicate),
             Some(Enqueued::LaneFull) => Ok(Taken::Refused("lane_full")),
+            Some(Enqueued::StoreFull) => Ok(Taken::Refused("store_full")),
             None => Err(StoreError::Corrupt("enqueue: no answer to a message".into())),
         }
     }

@@ -42,11 +42,13 @@ struct Pass {
     at: i64,
     /// Lanes whose next message stays where it is, so those behind it stay too.
     held: HashSet<Lane>,
+    /// The store as a whole had no room: the walk ends here.
+    store_is_full: bool,
 }
 
 impl Pass {
     fn new() -> Self {
-        Self { began: Instant::now(), at: 0, held: HashSet::new() }
+        Self { began: Instant::now(), at: 0, held: HashSet::new(), store_is_full: false }
     }
 }
 
@@ -102,6 +104,9 @@ impl Replay {
 
     /// Offers the next messages; `false` when the walk is at its end.
     async fn step(&self, pass: &mut Pass, told: &mut Told) -> store::Result<bool> {
+        if pass.store_is_full {
+            return Ok(false);
+        }
         let batch = self.spool.after(pass.at, BATCH, self.lane_depth).await?;
         let Some(last) = batch.last().map(|spooled| spooled.seq) else { return Ok(false) };
         let mut done = Vec::new();
@@ -127,7 +132,7 @@ impl Replay {
         done: &mut Vec<(i64, u64)>,
     ) -> store::Result<()> {
         let mut left = readable(batch, told);
-        while !left.is_empty() {
+        while !left.is_empty() && !pass.store_is_full {
             self.health.tick(LOOP);
             let mut lanes = HashSet::new();
             left.retain(|(_, arrival)| !pass.held.contains(&arrival.lane));
@@ -138,6 +143,10 @@ impl Replay {
                 match answer {
                     Ok(Enqueued::Stored | Enqueued::Duplicate) => done.push(place),
                     Ok(Enqueued::LaneFull) => drop(pass.held.insert(arrival.lane)),
+                    Ok(Enqueued::StoreFull) => {
+                        pass.store_is_full = true;
+                        pass.held.insert(arrival.lane);
+                    }
                     Err(fault) => {
                         tell(told, place.0, &fault);
                         pass.held.insert(arrival.lane);

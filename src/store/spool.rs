@@ -88,7 +88,7 @@ impl Spool {
         let load =
             transaction.query_row(count, [], |row| Ok(Load { messages: number(row, 0)?, bytes: number(row, 1)? }))?;
         transaction.commit()?;
-        let db = Database::start(&file, conn, "spool", Sweeper::idle())?;
+        let db = Database::start(&file, conn, "spool", Sweeper::idle(), 0)?;
         Ok(Self { db, limit, load: Mutex::new(load) })
     }
 

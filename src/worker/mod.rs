@@ -21,11 +21,13 @@ use tracing::{debug, error, info, warn};
 
 use crate::action::Actions;
 use crate::config::{Settings, settings};
-use crate::model::{Lane, now_ms};
+use crate::model::{Lane, Outcome, now_ms};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 use crate::stop::Stop;
-use crate::store::{Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, SharedStore, Side};
+use crate::store::{
+    Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
+};
 use crate::telemetry::{Health, Metrics};
 
 /// The loop's name in `/livez`.
@@ -118,8 +120,9 @@ async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Stop) {
         let mut taken = vec![first];
         taken.extend(std::iter::from_fn(|| permits.clone().try_acquire_owned().ok()).take(CLAIM - 1));
         match context.store.claim_messages(taken.len(), context.settings.workers.lease).await {
-            Ok(Claimed { items, next_wake }) => {
+            Ok(Claimed { items, poisoned, next_wake }) => {
                 outage.over();
+                poisoned.iter().for_each(|message| give_up(context, message));
                 let found = !items.is_empty();
                 start(context, tasks, items, taken, stop).await;
                 if !found {
@@ -133,6 +136,16 @@ async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Stop) {
             }
         }
     }
+}
+
+/// Says that a message is dead: the store ended it.
+fn give_up(context: &Context, Poisoned { request_id, key }: &Poisoned) {
+    let [app, chat_id, sender_key, msg_id] = key.parts();
+    context.metrics.handled(&app, Outcome::Dead);
+    error!(
+        %request_id, %app, %chat_id, %sender_key, %msg_id, reason = "poison",
+        "message dead: whoever handled it never finished (workers.poison_after)"
+    );
 }
 
 /// Starts a task for each claimed message whose app has a permit left; the other lanes go back for a while, and at once

@@ -31,12 +31,12 @@ pub(in crate::store) struct Database {
 
 impl Database {
     /// Starts the writer of `file`, whose connection this is and whose tables are laid out. `name` is what its threads are
-    /// called.
-    pub fn start(file: &Path, conn: Connection, name: &str, sweeper: Sweeper) -> Result<Self> {
+    /// called; `waiting` is where [`Step::waiting`] begins.
+    pub fn start(file: &Path, conn: Connection, name: &str, sweeper: Sweeper, waiting: u64) -> Result<Self> {
         let (work, incoming) = channel();
         let wakeups = Arc::new(Wakeups::default());
         let (checkpoints, copier) = Checkpoints::start(file, name)?;
-        let writer = Writer { conn, work: incoming, wakeups: wakeups.clone(), checkpoints, sweeper };
+        let writer = Writer { conn, work: incoming, wakeups: wakeups.clone(), checkpoints, sweeper, waiting };
         let writer = spawn(format!("{name}-writer"), move || writer.run())?;
         Ok(Self { work: Some(work), threads: vec![writer, copier], wakeups })
     }

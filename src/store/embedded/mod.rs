@@ -35,36 +35,42 @@ use self::sweep::Sweeper;
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Result, Settle, Settled, Side, Store, StoreError, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Options, Result, Settle, Settled, Side, Store, StoreError, Waiting,
+    Wakeups,
 };
 use crate::model::{Lane, now_ms};
 
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 2;
+const LAYOUT: i64 = 3;
 
 /// SQLite in one file, written by one thread.
 pub struct EmbeddedStore {
     db: Database,
+    options: Options,
 }
 
 impl EmbeddedStore {
-    /// Opens (or makes) `store.db` in the folder `path`. Blocks for a moment. Locking the folder is the caller's, see [`super::lock`].
+    /// Opens (or makes) `store.db` in the folder `path`. Blocks for a moment. Locking the folder is the caller's, see
+    /// [`super::lock`]. The disk is its only replica: [`Options::replicas`] says nothing here.
     ///
     /// # Errors
     /// [`StoreError::Refused`] when the folder can't be used or the store was set up with another number of shards;
     /// [`StoreError::Unavailable`] when the disk refuses.
-    pub fn open(path: &Path, shards: u16) -> Result<Arc<Self>> {
+    pub fn open(path: &Path, options: impl Into<Options>) -> Result<Arc<Self>> {
+        let options = options.into();
         create_folder(path)?;
         let file = path.join("store.db");
         let mut conn = connect(&file)?;
-        set_up(&mut conn, &file, shards)?;
-        let db = Database::start(&file, conn, "store", Sweeper::of_the_store())?;
-        Ok(Arc::new(Self { db }))
+        let waiting = set_up(&mut conn, &file, options.shards)?;
+        let db = Database::start(&file, conn, "store", Sweeper::of_the_store(), waiting)?;
+        Ok(Arc::new(Self { db, options }))
     }
 }
 
-fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<()> {
+/// Brings the tables into shape; answers how many messages and deliveries wait.
+fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<u64> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    upgrade(&transaction)?;
     lay_out(&transaction, file, LAYOUT, include_str!("sql/schema.sql"))?;
     let mut select = transaction.prepare("SELECT value FROM meta WHERE name = 'shards'")?;
     let kept: Option<u16> = select.query_row([], |row| row.get(0)).optional()?;
@@ -80,13 +86,35 @@ fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<()> {
         None => drop(transaction.execute("INSERT INTO meta (name, value) VALUES ('shards', ?1)", [shards])?),
     }
     free_leases(&transaction)?;
-    Ok(transaction.commit()?)
+    let waiting: i64 = transaction.query_row(
+        "SELECT (SELECT coalesce(sum(tail - head), 0) FROM in_lanes) + (SELECT coalesce(sum(tail - head), 0) FROM chats)",
+        [],
+        |row| row.get(0),
+    )?;
+    transaction.commit()?;
+    Ok(u64::try_from(waiting).unwrap_or(0))
+}
+
+/// Brings a file of the layout before this one up to it.
+fn upgrade(transaction: &Transaction<'_>) -> Result<()> {
+    let layout: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if layout == 2 {
+        transaction.execute("ALTER TABLE in_lanes ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0", [])?;
+        transaction.pragma_update(None, "user_version", LAYOUT)?;
+    }
+    Ok(())
 }
 
 /// The folder is ours alone ([`crate::store::lock`]), so whoever held these leases is gone: nobody has to wait for their end.
-/// An attempt that was begun under one stays begun.
+/// A worker that held one is known never to have finished, which counts against its message. An attempt that was begun
+/// under one stays begun.
 fn free_leases(transaction: &Transaction<'_>) -> Result<()> {
-    transaction.execute("UPDATE in_lanes SET leased = 0, due = ?1, lease = NULL WHERE leased = 1", [now_ms()])?;
+    transaction.execute(
+        "UPDATE in_lanes SET crashes = crashes + (lease IS NOT NULL), leased = 0, lease = NULL,
+                             due = CASE leased WHEN 1 THEN ?1 ELSE due END
+         WHERE leased = 1 OR lease IS NOT NULL",
+        [now_ms()],
+    )?;
     transaction.execute(
         "UPDATE chats SET state = CASE WHEN tail > head THEN 'ready' ELSE 'idle' END, lease = NULL WHERE state = 'leased'",
         [],
@@ -114,7 +142,7 @@ pub(super) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
         .map_err(|e| StoreError::Corrupt(format!("JSON, {:?} at column {}", e.classify(), e.column())))
 }
 
-/// Those of a claim that could be read. One that can't holds up its own lane, again after each lease, and no other.
+/// Those of a claim that could be read. One that can't holds up its own lane and no other: a message until it is poison.
 fn readable<T>(heads: impl Iterator<Item = Result<T>>) -> Vec<T> {
     heads
         .filter_map(|head| head.inspect_err(|error| tracing::error!(%error, "a stored head can't be read")).ok())
@@ -125,12 +153,15 @@ fn readable<T>(heads: impl Iterator<Item = Result<T>>) -> Vec<T> {
 impl Store for EmbeddedStore {
     async fn enqueue(&self, batch: Vec<Arrival>) -> Result<Vec<Enqueued>> {
         let batch = batch.into_iter().map(inbound::NewMessage::of).collect::<Result<Vec<_>>>()?;
-        self.db.each(batch, inbound::enqueue).await
+        let max_waiting = self.options.max_waiting;
+        self.db.each(batch, move |step, message| inbound::enqueue(step, message, max_waiting)).await
     }
 
     async fn claim_messages(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedMessage>> {
-        let (heads, next_wake) = self.db.step(move |step| inbound::claim(step, want, lease)).await?;
-        Ok(Claimed { items: readable(heads.into_iter().map(inbound::HeadMessage::read)), next_wake })
+        let poison_after = self.options.poison_after;
+        let claimed = self.db.step(move |step| inbound::claim(step, want, lease, poison_after)).await?;
+        let Claimed { items, poisoned, next_wake } = claimed;
+        Ok(Claimed { items: readable(items.into_iter().map(inbound::HeadMessage::read)), poisoned, next_wake })
     }
 
     async fn commit(&self, batch: Vec<Commit>) -> Result<Vec<Committed>> {
@@ -140,7 +171,8 @@ impl Store for EmbeddedStore {
 
     async fn claim_replies(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedReply>> {
         let (heads, next_wake) = self.db.step(move |step| outbound::claim(step, want, lease)).await?;
-        Ok(Claimed { items: readable(heads.into_iter().map(chat::HeadReply::read)), next_wake })
+        let items = readable(heads.into_iter().map(chat::HeadReply::read));
+        Ok(Claimed { items, poisoned: Vec::new(), next_wake })
     }
 
     async fn begin(&self, batch: Vec<Begin>) -> Result<Vec<Begun>> {

@@ -93,7 +93,7 @@ impl Bare {
         let fake = FakeWeCom::start(Options::default()).await.unwrap();
         let scenario = shape(every_kind(&fake, Scenario::new(&fake).unwrap()));
         let settings = Arc::new(wecom_gateway::config::load(&scenario.write().unwrap()).unwrap());
-        let inner = EmbeddedStore::open(&settings.store.path, settings.store.shards).unwrap();
+        let inner = EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap();
         let store = Gated::new(inner);
         let metrics = Arc::new(Metrics::default());
         let router =
