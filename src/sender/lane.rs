@@ -10,8 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::config::settings;
 use crate::model::{Delivery, now_ms};
@@ -19,6 +18,7 @@ use crate::sender::coalesce::Parcel;
 use crate::sender::fate::{Decision, Tally, decide_together};
 use crate::sender::route::{NoRoute, Route, Routes, guard};
 use crate::sender::trail::{self, Sent};
+use crate::stop::Stop;
 use crate::store::{
     self, Begin, Begun, ClaimedReply, GoOn, HeldLeases, Outage, Settle, Settled, SharedStore, Side, Turn,
 };
@@ -52,31 +52,42 @@ enum Ready<'a> {
     Leave,
 }
 
-/// Works a claimed lane until it is given back; after `stop` nothing new is begun.
-pub(super) async fn work(context: &Context, claimed: ClaimedReply, stop: &CancellationToken) {
+/// Works a claimed lane until it is given back; once it is stopped nothing new is begun, and at the cut the lane goes back
+/// as it stands.
+pub(super) async fn work(context: &Context, claimed: ClaimedReply, stop: &Stop) {
     let mut next = Some(Head { reply: claimed, begun: None });
     while let Some(head) = next {
-        next = step(context, head, stop).await;
+        next = match stop.cut.run_until_cancelled(step(context, &head, stop)).await {
+            Some(next) => next,
+            None => {
+                warn!(
+                    delivery = head.reply.delivery.id,
+                    "not finished before the stop (server.drain); if its request was written, it ends as unknown"
+                );
+                give_back(context, &head.reply).await;
+                None
+            }
+        };
     }
 }
 
 /// Does what is due for one head; the answer is the next one, where the lane goes on.
-async fn step(context: &Context, head: Head, stop: &CancellationToken) -> Option<Head> {
+async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let Head { reply: head, begun } = head;
-    if begun.is_none() && stop.is_cancelled() {
+    if begun.is_none() && stop.draining.is_cancelled() {
         give_back(context, head).await;
         return None;
     }
     let delivery = &head.delivery;
     let route = guard(&delivery.route, &delivery.app, &delivery.chat_id, &context.routes);
     let parcel = match route {
-        Ok(route) if route.coalesce && !head.begun => Parcel::of(&head, route.limits(), now_ms()),
+        Ok(route) if route.coalesce && !head.begun => Parcel::of(head, route.limits(), now_ms()),
         Ok(_) | Err(_) => Parcel::single(delivery),
     };
-    let (decision, sent, spoken_of) = match ready(context, &head, begun, route, parcel.count).await {
+    let (decision, sent, spoken_of) = match ready(context, head, *begun, route, parcel.count).await {
         Ready::Send(route) => {
-            let sent = send(context, &head, &parcel, route).await;
-            let tally = Tally::from(&head);
+            let sent = send(context, head, &parcel, route).await;
+            let tally = Tally::from(head);
             let (decision, spoken_of) =
                 decide_together(sent.verdict, tally, &route.digest, rand::random(), parcel.count);
             (decision, Some(sent), spoken_of)
@@ -84,10 +95,10 @@ async fn step(context: &Context, head: Head, stop: &CancellationToken) -> Option
         Ready::End(decision) => (decision, None, if head.begun { 1 + head.behind.len() } else { 1 }),
         Ready::Leave => return None,
     };
-    let settled: Vec<&Delivery> = deliveries(&head).take(spoken_of).collect();
+    let settled: Vec<&Delivery> = deliveries(head).take(spoken_of).collect();
     settled.iter().for_each(|delivery| trail::log_decision(delivery, &decision));
     let route = route.ok();
-    let go_on = route.filter(|_| decision.lane_goes_on() && !stop.is_cancelled()).map(|route| GoOn {
+    let go_on = route.filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
         route: route.digest.clone(),
         pace: route.pace,
         lease_for: context.settings.lease,
@@ -185,9 +196,9 @@ async fn finish(context: &Context, settle: Settle) -> Option<Head> {
     }
 }
 
-/// Gives a lease back unworked. Where that fails it runs out by itself.
-async fn give_back(context: &Context, head: ClaimedReply) {
-    if let Err(error) = context.store.release(Side::Out, vec![head.lease], Duration::ZERO).await {
+/// Gives a lease back; what was begun under it stays begun. Where that fails it runs out by itself.
+async fn give_back(context: &Context, head: &ClaimedReply) {
+    if let Err(error) = context.store.release(Side::Out, vec![head.lease.clone()], Duration::ZERO).await {
         context.metrics.store_error("release");
         debug!(%error, "a lane could not be given back");
     }

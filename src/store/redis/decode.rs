@@ -122,7 +122,9 @@ pub(super) fn claimed<T>(value: Value, item: fn(Value) -> Result<T>) -> Result<C
     for value in list(items)? {
         match item(value) {
             Ok(item) => claimed.items.push(item),
-            Err(error) => tracing::error!(%error, "the head of a lane can't be read; the lane stands still"),
+            Err(error) => {
+                tracing::error!(%error, "the head of a lane can't be read; the lane stands still for a lease")
+            }
         }
     }
     Ok(claimed)

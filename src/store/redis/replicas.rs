@@ -1,9 +1,9 @@
 //! Steps that answer only once replicas have them (`store.replicas`).
 //!
 //! A script and `WAIT` travel in one pipeline, on a connection of their own and one at a time: a connection that waits holds
-//! up whatever comes behind it. What was found wanting was applied all the same; its repeat, which may change nothing by
-//! itself, must not be taken for safe, so each pipeline also publishes to nobody: that is written to the replicas too,
-//! and `WAIT` waits for it and for all before it.
+//! up whatever comes behind it. What too few replicas have was applied all the same, and its repeat, which may write nothing,
+//! must not pass for safe: `WAIT` is said to speak of this connection's writes alone (servers up to 7.0 count whatever
+//! came before). So each pipeline also publishes to nobody: that goes to the replicas too, behind all before it.
 //!
 //! Once replicas are missing, nothing more is applied until they are back: a begin that can't be confirmed would end as
 //! `unknown`, and one such lane is enough.
@@ -26,10 +26,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A channel without subscribers.
 const FENCE: &str = "wg:fence";
 
-/// How many replicas are asked for, and since when they are missing.
+/// How many replicas are asked for; and while too few have answered, when that was last looked at and how many did.
 pub(super) struct Replicas {
     wanted: u32,
-    missing: Mutex<Option<Instant>>,
+    missing: Mutex<Option<(Instant, u32)>>,
 }
 
 /// Fewer replicas than asked for have a write.
@@ -53,7 +53,7 @@ impl From<TooFew> for StoreError {
 /// The right to run the next step; see [`Replicas::turn`].
 pub(super) struct Turn<'r> {
     wanted: u32,
-    missing: MutexGuard<'r, Option<Instant>>,
+    missing: MutexGuard<'r, Option<(Instant, u32)>>,
 }
 
 impl Replicas {
@@ -80,8 +80,9 @@ impl Turn<'_> {
         verb: &Verb,
         step: Cmd,
     ) -> RedisResult<Result<Value, TooFew>> {
-        if let Some(found) = *self.missing {
-            let have = if found.elapsed() < PAUSE { 0 } else { confirmed(connection, None, self.wanted).await?.1 };
+        if let Some((looked, had)) = *self.missing {
+            let is_known = looked.elapsed() < PAUSE;
+            let have = if is_known { had } else { confirmed(connection, None, self.wanted).await?.1 };
             if let Err(too_few) = self.enough(have) {
                 return Ok(Err(too_few));
             }
@@ -111,8 +112,8 @@ impl Turn<'_> {
             tracing::warn!(%too_few, "redis has too few replicas; nothing is taken or begun until they are back");
         }
         // Those that were told by the pause alone don't lengthen it.
-        if self.missing.is_none_or(|found| found.elapsed() >= PAUSE) {
-            *self.missing = Some(Instant::now());
+        if self.missing.is_none_or(|(looked, _)| looked.elapsed() >= PAUSE) {
+            *self.missing = Some((Instant::now(), have));
         }
         Err(too_few)
     }

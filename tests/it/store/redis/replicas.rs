@@ -115,5 +115,9 @@ async fn one_replica_is_not_two() {
     let master = master();
     let _replica = replica_of(master.port());
     has_replicas(&master, 1).await;
-    lacks_replicas(waiting_for(&master, 2).enqueue(vec![arrival("chat", "u", "m", "r")]).await);
+    let store = waiting_for(&master, 2);
+    for _ in 0..2 {
+        let error = store.enqueue(vec![arrival("chat", "u", "m", "r")]).await.expect_err("too few replicas");
+        assert!(error.is_transient() && error.to_string().contains("1 of 2"), "{error:?}");
+    }
 }
