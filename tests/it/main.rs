@@ -7,6 +7,8 @@ mod admin;
 mod callback;
 mod compare;
 mod gateway;
+mod hands;
+mod pace;
 mod proxy;
 mod redis_server;
 mod simulate;

@@ -118,6 +118,32 @@ impl World {
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     }
 
+    /// `PATCH /api/v1/chats/…`: status and answer.
+    pub async fn patch(&self, chat: &str, body: &Value) -> (u16, Value) {
+        let url = format!("http://{}/api/v1/chats/{APP}/{chat}", self.app.admin_addr());
+        let answer = self.http.patch(&url).json(body).send().await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    /// Waits until so many replies stand in the lane of a chat.
+    pub async fn until_waiting(&self, chat: &str, depth: usize) {
+        self.api(&format!("chats/{APP}/{chat}"), |status| status["depth"] == depth).await;
+    }
+
+    /// Another gateway on the store of a world on Redis, with files of its own. It takes no callbacks of this world's caller.
+    pub async fn beside(&mut self, shape: impl FnOnce(&FakeWeCom, Scenario) -> Scenario) -> (App, Scenario) {
+        let url = self.redis().url();
+        let scenario = shape(&self.fake, Scenario::new(&self.fake).unwrap().on_redis(url.expose()));
+        let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
+        (App::start(settings).await.unwrap(), scenario)
+    }
+
+    /// `[database] url` of this gateway.
+    pub fn records(&self) -> String {
+        let settings = wecom_gateway::config::load(&self.scenario.write().unwrap()).unwrap();
+        settings.database.url.expose().to_owned()
+    }
+
     /// The server behind a world on Redis.
     pub fn redis(&mut self) -> &mut RedisServer {
         self.redis.as_mut().expect("this world is on Redis")
@@ -181,6 +207,14 @@ impl World {
         stop_while(self.app, &self.fake, during).await;
         let (app, caller) = start(&self.scenario).await;
         Self { app, caller, ..self }
+    }
+
+    /// Stops the gateway, then starts another one on the same store with a changed configuration.
+    pub async fn restart_as(self, shape: impl FnOnce(&FakeWeCom, Scenario) -> Scenario) -> Self {
+        self.app.stop().await;
+        let scenario = shape(&self.fake, self.scenario);
+        let (app, caller) = start(&scenario).await;
+        Self { app, caller, scenario, ..self }
     }
 
     /// Stops everything; whatever the fake saw must have been right.
