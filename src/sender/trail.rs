@@ -155,6 +155,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_did_not_end_well_is_kept_within_bounds() {
+        let mut delivery = Delivery {
+            id: "r.0".into(),
+            request_id: "r".into(),
+            key: crate::model::MessageKey::new("a", "c", "u", "m"),
+            app: "a".into(),
+            chat_id: "c".into(),
+            message: crate::wecom::message::text("hi"),
+            route: crate::model::RouteDigest::of("group_robot", "A"),
+            expires_at: 1,
+            received_at: 2,
+        };
+        let told = |delivery: &Delivery, decision: &Decision| lines(&[delivery], decision, None).remove(0).detail;
+        let dropped = told(&delivery, &Decision::too_old());
+        let kept: Delivery = serde_json::from_value(dropped[CONTENT].clone()).expect("the delivery");
+        assert_eq!(kept, delivery);
+        delivery.message = crate::wecom::message::text(&"x".repeat(MOST_KEPT));
+        let dropped = told(&delivery, &Decision::too_old());
+        assert_eq!((dropped.get(CONTENT), dropped["not_kept"].as_str()), (None, Some("too_large")));
+    }
+
+    #[test]
     fn answers_are_told_in_words() {
         let told = |reply| {
             Sent { channel: ChannelKind::GroupRobot, reply, verdict: Verdict::Unknown, elapsed: Duration::ZERO }
