@@ -26,6 +26,7 @@ use tracing::{info, warn};
 use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::{App, AppKind, Order};
+use crate::crash::{self, Point};
 use crate::model::{ChatKind, Lane, Message, digest_id, now_ms};
 use crate::store::{Arrival, Enqueued, SharedStore};
 use crate::telemetry::metrics::Metrics;
@@ -199,7 +200,10 @@ impl Inner {
         let (store, metrics) = (self.store.clone(), self.metrics.clone());
         tokio::spawn(async move {
             let taken = match store.enqueue(vec![arrival]).await.map(|answers| answers.first().copied()) {
-                Ok(Some(Enqueued::Stored)) => Taken::Stored,
+                Ok(Some(Enqueued::Stored)) => {
+                    crash::point(Point::Enqueued);
+                    Taken::Stored
+                }
                 Ok(Some(Enqueued::Duplicate)) => Taken::Duplicate,
                 Ok(Some(Enqueued::LaneFull)) => Taken::Refused("lane_full"),
                 Ok(None) => Taken::Refused("store_unavailable"),

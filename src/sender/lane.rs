@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use crate::config::settings;
+use crate::crash::{self, Point};
 use crate::model::{Delivery, now_ms};
 use crate::sender::fate::{Decision, Tally, decide};
 use crate::sender::route::{NoRoute, Route, Routes, guard};
@@ -70,6 +71,7 @@ async fn step(context: &Context, head: Head, stop: &CancellationToken) -> Option
     let route = guard(&delivery.route, &delivery.app, &delivery.chat_id, &context.routes);
     let (decision, sent) = match ready(context, &head, begun, route).await {
         Ready::Send(route) => {
+            crash::point(Point::Begun);
             let sent = send(context, delivery, route).await;
             (decide(sent.verdict, Tally::from(&head), &route.digest, rand::random()), Some(sent))
         }
@@ -137,6 +139,7 @@ async fn begin(context: &Context, head: &ClaimedReply, route: &Route) -> Option<
         pace: route.pace,
         lease_for: context.settings.lease,
     };
+    crash::point(Point::Beginning);
     insist(context, "begin", || context.store.begin(vec![begin.clone()])).await
 }
 
@@ -155,7 +158,10 @@ async fn send(context: &Context, delivery: &Delivery, route: &Route) -> Sent {
 }
 
 async fn finish(context: &Context, settle: Settle) -> Option<Head> {
-    match insist(context, "settle", || context.store.settle(vec![settle.clone()])).await {
+    crash::point(Point::Settling);
+    let settled = insist(context, "settle", || context.store.settle(vec![settle.clone()])).await;
+    crash::point(Point::Settled);
+    match settled {
         Some(Settled::Next(reply, begun)) => Some(Head { reply: *reply, begun }),
         Some(Settled::Released | Settled::Parked(_)) => None,
         Some(Settled::Lost) | None => {

@@ -20,6 +20,7 @@ use tracing::{debug, error, info};
 
 use crate::action::Actions;
 use crate::config::{Settings, settings};
+use crate::crash::{self, Point};
 use crate::model::{Lane, now_ms};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
@@ -117,6 +118,9 @@ async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker) {
             Ok(Claimed { items, next_wake }) => {
                 outage.over();
                 let found = !items.is_empty();
+                if found {
+                    crash::point(Point::Claimed);
+                }
                 start(context, tasks, items, taken).await;
                 if !found {
                     context.store.wakeups().wait(Side::In, next_wake.unwrap_or(IDLE).min(IDLE)).await;
@@ -187,6 +191,7 @@ async fn work(context: Arc<Context>, job: Job) {
     let handled = handle::handle(&context, app, &job.claimed).await;
     match settle(&context, handled.commit).await {
         Some(Committed::Done | Committed::LaneFull) => {
+            crash::point(Point::Committed);
             context.metrics.handled(&message.app, handled.outcome);
             info!(
                 request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
@@ -207,6 +212,7 @@ async fn work(context: Arc<Context>, job: Job) {
 async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
     let give_up = Instant::now() + context.settings.workers.lease;
     let mut outage = Outage::new("commit");
+    crash::point(Point::Committing);
     loop {
         match context.store.commit(vec![commit.clone()]).await.map(|answers| answers.first().copied()) {
             Ok(Some(Committed::LaneFull)) if !commit.replies.is_empty() => {

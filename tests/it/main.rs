@@ -6,6 +6,7 @@
 mod admin;
 mod callback;
 mod compare;
+mod crash;
 mod gateway;
 mod redis_server;
 mod simulate;
