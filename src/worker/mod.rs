@@ -97,7 +97,7 @@ impl Workers {
             let (held, renewals) = (context.held.clone(), renewals.clone());
             async move { held.renew_until(&renewals).await }
         });
-        stop.run_until_cancelled(claim_loop(context, &tasks)).await;
+        claim_loop(context, &tasks, &stop).await;
         context.health.done(LOOP);
         tasks.close();
         tasks.wait().await;
@@ -106,12 +106,14 @@ impl Workers {
     }
 }
 
-async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker) {
+/// Claims and starts until `stop`. A claim under way is never cut off: its leases would be held by nobody.
+async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &CancellationToken) {
     let permits = Arc::new(Semaphore::new(context.settings.workers.concurrency));
     let mut outage = Outage::new("claim_messages");
-    loop {
+    while !stop.is_cancelled() {
         context.health.tick(LOOP);
-        let Ok(Ok(first)) = tokio::time::timeout(IDLE, permits.clone().acquire_owned()).await else { continue };
+        let first = tokio::time::timeout(IDLE, permits.clone().acquire_owned());
+        let Some(Ok(Ok(first))) = stop.run_until_cancelled(first).await else { continue };
         let mut taken = vec![first];
         taken.extend(std::iter::from_fn(|| permits.clone().try_acquire_owned().ok()).take(CLAIM - 1));
         match context.store.claim_messages(taken.len(), context.settings.workers.lease).await {
@@ -121,14 +123,19 @@ async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker) {
                 if found {
                     crash::point(Point::Claimed);
                 }
+                if stop.is_cancelled() {
+                    set_aside(context, items.into_iter().map(|claimed| claimed.lease).collect(), Duration::ZERO).await;
+                    break;
+                }
                 start(context, tasks, items, taken).await;
                 if !found {
-                    context.store.wakeups().wait(Side::In, next_wake.unwrap_or(IDLE).min(IDLE)).await;
+                    let woken = context.store.wakeups().wait(Side::In, next_wake.unwrap_or(IDLE).min(IDLE));
+                    stop.run_until_cancelled(woken).await;
                 }
             }
             Err(error) => {
                 drop(taken);
-                outage.wait(&error, &context.metrics).await;
+                stop.run_until_cancelled(outage.wait(&error, &context.metrics)).await;
             }
         }
     }
@@ -161,14 +168,16 @@ async fn start(
             }
         }
     }
-    if !busy.is_empty() {
-        set_aside(context, busy).await;
-    }
+    let pause = APP_BUSY.mul_f64(rand::rng().random_range(1.0..2.0));
+    set_aside(context, busy, pause).await;
 }
 
-async fn set_aside(context: &Context, busy: Vec<Lease>) {
-    let pause = APP_BUSY.mul_f64(rand::rng().random_range(1.0..2.0));
-    if let Err(error) = context.store.release(Side::In, busy, pause).await {
+/// Gives lanes back unworked; others may claim them after `pause`.
+async fn set_aside(context: &Context, lanes: Vec<Lease>, pause: Duration) {
+    if lanes.is_empty() {
+        return;
+    }
+    if let Err(error) = context.store.release(Side::In, lanes, pause).await {
         // Their leases end by themselves.
         debug!(%error, "lanes could not be given back");
     }

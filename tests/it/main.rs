@@ -11,4 +11,5 @@ mod gateway;
 mod redis_server;
 mod simulate;
 mod store;
+mod worker;
 mod world;

@@ -1,4 +1,5 @@
-//! The embedded store with a gate before its `enqueue`, and an endpoint that has nothing else behind it.
+//! The embedded store with a gate before its `enqueue` and one behind its `claim_messages`, and an endpoint that has
+//! nothing else behind it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,9 +40,28 @@ pub struct Gated {
     /// How many came, and how many of them were let through and are stored.
     came: watch::Sender<usize>,
     stored: watch::Sender<usize>,
+    /// Whether claims that brought something are held back, and how many there were.
+    claims_held: watch::Sender<bool>,
+    claimed: watch::Sender<usize>,
 }
 
 impl Gated {
+    pub fn new(inner: SharedStore) -> Self {
+        let count = || watch::Sender::new(0);
+        let (gate, claims_held) = (watch::Sender::new(Gate::Open), watch::Sender::new(false));
+        Self { inner, gate, came: count(), stored: count(), claims_held, claimed: count() }
+    }
+
+    /// Holds the answers of claims back, or lets them go.
+    pub fn hold_claims(&self, held: bool) {
+        self.claims_held.send_replace(held);
+    }
+
+    /// Waits until so many claims brought something.
+    pub async fn until_claimed(&self, number: usize) {
+        reached(&self.claimed, number).await;
+    }
+
     pub fn set(&self, gate: Gate) {
         self.gate.send_replace(gate);
     }
@@ -86,8 +106,7 @@ impl Bare {
         let scenario = shape(every_kind(&fake, Scenario::new(&fake).unwrap()));
         let settings = Arc::new(wecom_gateway::config::load(&scenario.write().unwrap()).unwrap());
         let inner = EmbeddedStore::open(&settings.store.path, settings.store.shards).unwrap();
-        let (gate, came, stored) = (watch::Sender::new(Gate::Open), watch::Sender::new(0), watch::Sender::new(0));
-        let store = Arc::new(Gated { inner, gate, came, stored });
+        let store = Arc::new(Gated::new(inner));
         let metrics = Arc::new(Metrics::default());
         let router = Ingress::new(settings, store.clone(), metrics.clone()).router();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -126,7 +145,12 @@ impl Store for Gated {
         }
     }
     async fn claim_messages(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedMessage>> {
-        self.inner.claim_messages(want, lease).await
+        let claimed = self.inner.claim_messages(want, lease).await?;
+        if !claimed.items.is_empty() {
+            self.claimed.send_modify(|claimed| *claimed += 1);
+            self.claims_held.subscribe().wait_for(|held| !held).await.unwrap();
+        }
+        Ok(claimed)
     }
     async fn commit(&self, batch: Vec<Commit>) -> Result<Vec<Committed>> {
         self.inner.commit(batch).await

@@ -40,7 +40,9 @@ async fn rolls(on: On, gateways: usize) {
     let posted = traffic.await.unwrap();
     let verdict = judge(&fleet, &posted, &[], PATIENCE).await;
     verdict.assert_clean();
-    assert_eq!((verdict.acked, verdict.unknown, verdict.asked_again), (MESSAGES as usize, 0, 0), "{verdict}");
+    assert_eq!((verdict.unknown, verdict.asked_again), (0, 0), "{verdict}");
+    // With one alone there is at times nobody whom WeCom could push to.
+    assert!(gateways == 1 || verdict.acked == MESSAGES as usize, "{verdict}");
     for place in 0..gateways {
         assert_eq!(fleet.terminate(place).await.status.code(), Some(0));
     }
