@@ -44,6 +44,7 @@ mod trap {
     use std::str::FromStr;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
     use rustix::process::{Signal, getpid, kill_process};
 
@@ -51,6 +52,8 @@ mod trap {
 
     /// The variable that sets the trap.
     const VARIABLE: &str = "WECOM_GATEWAY_CRASH";
+    /// Long enough for a signal to be taken, and over by the time that a stopped process is woken.
+    const TAKEN: Duration = Duration::from_secs(1);
     const POINTS: [(&str, Point); 11] = [
         ("enqueued", Point::Enqueued),
         ("claimed", Point::Claimed),
@@ -119,8 +122,12 @@ mod trap {
         }
         match trap.end {
             End::Death => std::process::abort(),
-            // Sending oneself a signal that exists can't fail.
-            End::Stop => drop(kill_process(getpid(), Signal::STOP)),
+            End::Stop => {
+                // Sending oneself a signal that exists can't fail.
+                let _ = kill_process(getpid(), Signal::STOP);
+                // Another thread may be the one that takes it: this one must go no step further until it has.
+                std::thread::sleep(TAKEN);
+            }
         }
     }
 

@@ -6,8 +6,8 @@ use tokio_util::sync::CancellationToken;
 use wecom_gateway::action::{self, Actions};
 use wecom_gateway::sender::route::Routes;
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
-use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::SharedStore;
+use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::telemetry::{Health, Metrics};
 use wecom_gateway::worker::Workers;
 

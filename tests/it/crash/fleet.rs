@@ -54,14 +54,14 @@ pub fn chats(n: usize) -> Vec<String> {
 }
 
 impl Setup {
-    /// One gateway, three chats, leases of two seconds.
+    /// One gateway, three chats; short leases where they must end, long ones where opening the store frees them.
     pub fn new(on: On) -> Self {
         Self {
             on,
             gateways: 1,
             chats: chats(3),
             fake: Options::default(),
-            lease: Duration::from_secs(2),
+            lease: Duration::from_secs(if let On::Redis = on { 3 } else { 30 }),
             push_again: PUSH_AGAIN,
             log: "warn,wecom_gateway::app=info",
         }

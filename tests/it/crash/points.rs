@@ -126,7 +126,11 @@ async fn meets(fleet: &Fleet, Posted { message, .. }: &Posted, left: Left) {
     assert_eq!(asked.len(), left.asked, "{asked:?}");
     assert!(asked.iter().all(|call| call.body["request_id"] == asked[0].body["request_id"]), "{asked:?}");
     let texts = fleet.fake.texts(&key(&message.tag.chat));
-    assert_eq!(texts.iter().filter(|text| Tag::of(text) == Some(message.tag.clone())).count(), left.arrived, "{texts:?}");
+    assert_eq!(
+        texts.iter().filter(|text| Tag::of(text) == Some(message.tag.clone())).count(),
+        left.arrived,
+        "{texts:?}"
+    );
     let trail = fleet.api(&format!("messages/{}", asked[0].body["request_id"].as_str().unwrap())).await;
     assert_eq!(trail["items"][0]["outcome"], left.outcome, "{trail}");
 }

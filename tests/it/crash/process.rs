@@ -53,7 +53,13 @@ impl Gateway {
     /// Starts `serve` and waits until it takes callbacks; `trap` is a crash point. `Err` where it ended instead.
     pub async fn start(config: &Path, trap: Option<&str>) -> Result<Self, Ended> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wecom-gateway"));
-        command.arg("serve").arg("--config").arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .arg("serve")
+            .arg("--config")
+            .arg(config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         command.env_remove("WECOM_GATEWAY_CRASH").envs(trap.map(|trap| ("WECOM_GATEWAY_CRASH", trap)));
         let mut child = command.spawn().expect("the gateway's binary");
         let log = Log(Arc::new(watch::Sender::new(State::default())));

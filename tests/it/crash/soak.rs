@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use wecom_gateway::model::now_ms;
-use wecom_gateway::sim::{Options, WorkTime};
+use wecom_gateway::sim::{Options, WorkTime, caller};
 
 use super::fleet::{Fleet, Setup, chats};
 use super::traffic::Traffic;
@@ -82,11 +82,12 @@ impl Soak {
     async fn run(self) -> Report {
         let began = Instant::now();
         let work = WorkTime { seed: self.seed, from: Duration::from_millis(1), to: Duration::from_millis(40) };
-        let (latency, lease) = (Duration::from_millis(8), Duration::from_secs(4));
+        let latency = Duration::from_millis(8);
         let fake = Options { latency, work: Some(work), forget: true, ..Options::default() };
-        let chats = chats(self.chats);
-        let push_again = wecom_gateway::sim::caller::RETRY_AFTER;
-        let setup = Setup { gateways: self.gateways, chats: chats.clone(), fake, lease, push_again, ..Setup::new(self.on) };
+        let (chats, default) = (chats(self.chats), Setup::new(self.on));
+        // Redis is away for a while, too: a settle must outlast that.
+        let (lease, push_again) = (default.lease.max(Duration::from_secs(5)), caller::RETRY_AFTER);
+        let setup = Setup { gateways: self.gateways, chats: chats.clone(), fake, lease, push_again, ..default };
         let mut fleet = Fleet::started(setup).await;
         let Self { messages, seed, .. } = self;
         let traffic = Traffic { messages, chats, members: 3, seed, patience: MEMBERS_WAIT, after: 0 }.begin(&fleet);

@@ -10,12 +10,14 @@ use super::verdict::judge;
 use crate::world::{On, TEST, key};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Leaves a send time to be seen under way before its patience ends, which is half of this.
+const LEASE: Duration = Duration::from_secs(5);
 /// Tells when a lease is found lost.
 const LOG: &str = "warn,wecom_gateway::app=info,wecom_gateway::worker=debug,wecom_gateway::sender=debug";
 
 /// Two gateways on one Redis, of which the first runs.
 async fn first_of_two(trap: Option<&str>) -> Fleet {
-    let mut fleet = Fleet::new(Setup { gateways: 2, log: LOG, ..Setup::new(On::Redis) }).await;
+    let mut fleet = Fleet::new(Setup { gateways: 2, log: LOG, lease: LEASE, ..Setup::new(On::Redis) }).await;
     fleet.start(0, trap).await;
     fleet
 }
@@ -24,6 +26,18 @@ async fn first_of_two(trap: Option<&str>) -> Fleet {
 fn arrivals(fleet: &Fleet, serial: u64) -> usize {
     let of = |text: &String| Tag::of(text).is_some_and(|tag| tag.serial == serial);
     fleet.fake.texts(&key("c0")).iter().filter(|text| of(text)).count()
+}
+
+/// Waits until the records hold this stage of the first message: a sleeper amid a write to them would keep others out.
+async fn is_recorded(fleet: &Fleet, stage: &str) {
+    let mut again = tokio::time::interval(Duration::from_millis(20));
+    loop {
+        again.tick().await;
+        let trail = fleet.api("messages/m%2F1%2B%3D").await;
+        if trail["items"][0]["stages"].as_array().is_some_and(|steps| steps.iter().any(|step| step["stage"] == stage)) {
+            return;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -82,6 +96,7 @@ async fn over_a_send_under_way() {
         fleet.fake.hold(&key("c0"));
         let mut posted = vec![WeCom::of(&fleet).push(&query("c0", "u1", 1)).await];
         fleet.fake.until(|fake| fake.under_way(&key("c0")) == 1).await;
+        is_recorded(&fleet, "handled").await;
         let asleep_since = [wecom_gateway::model::now_ms()];
         fleet.gateway(0).sleep();
         fleet.gateway(0).is_asleep().await;

@@ -120,7 +120,9 @@ pub async fn judge(fleet: &Fleet, posted: &[Posted], deaths: &[i64], patience: D
                 verdict.of_ended(posted, &item, &missing, deaths);
             }
             Trail::None if !posted.acked => {}
-            Trail::None => verdict.fault(|v| &mut v.lost, format_args!("{}: acknowledged, without a trail", name(posted))),
+            Trail::None => {
+                verdict.fault(|v| &mut v.lost, format_args!("{}: acknowledged, without a trail", name(posted)))
+            }
             Trail::Open => verdict.fault(|v| &mut v.endless, format_args!("{}: no end", name(posted))),
         }
     }
