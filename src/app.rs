@@ -166,9 +166,10 @@ impl App {
 }
 
 fn open_store(settings: &Settings) -> Result<SharedStore, StoreError> {
+    let options = settings.store_options();
     Ok(match settings.store.backend {
-        Backend::Embedded => EmbeddedStore::open(&settings.store.path, settings.store.shards)?,
-        Backend::Redis => RedisStore::open(&settings.store.redis, settings.store.shards)?,
+        Backend::Embedded => EmbeddedStore::open(&settings.store.path, options)?,
+        Backend::Redis => RedisStore::open(&settings.store.redis, options)?,
     })
 }
 

@@ -181,15 +181,18 @@ pub(super) fn web_url(text: &str) -> Result<Url, Mend> {
 
 fn store(t: &mut Table) -> Store {
     let backend = t.word("backend", &[("embedded", Backend::Embedded), ("redis", Backend::Redis)]);
+    let backend = backend.unwrap_or(Backend::Embedded);
     let store = Store {
-        backend: backend.unwrap_or(Backend::Embedded),
+        backend,
         path: PathBuf::from(t.filled("path").unwrap_or_else(|| "data".into())),
         redis: t.parsed_unseen("redis", redis_address).unwrap_or_else(|| Secret::new("redis://127.0.0.1:6379")),
         shards: t.whole("shards", 1..=99).and_then(|n| u16::try_from(n).ok()).unwrap_or(1),
+        replicas: t.whole("replicas", 0..=100).and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
         lane_depth: t.whole("lane_depth", 1..=u64::MAX).unwrap_or(10_000),
+        max_waiting: t.whole("max_waiting", 1..=u64::MAX).unwrap_or(1_000_000),
     };
-    if t.whole("replicas", 0..=u64::MAX).is_some_and(|n| n > 0) {
-        t.fault("replicas", "waiting for replicas is not available in this version: write 0, or remove the key");
+    if store.replicas > 0 && backend == Backend::Embedded {
+        t.fault("replicas", "the embedded store has no replicas to wait for: write 0, or [store] backend = \"redis\"");
     }
     t.flag("spool", true); // taken for its form; nothing is spooled yet
     store
@@ -242,6 +245,7 @@ fn workers(t: &mut Table) -> Workers {
         concurrency: t.whole("concurrency", 1..=1_000_000).and_then(|n| usize::try_from(n).ok()).unwrap_or(512),
         lease: t.span("lease", Duration::from_secs(30)),
         order: t.word("order", &[("sender", Order::Sender), ("chat", Order::Chat)]).unwrap_or(Order::Sender),
+        poison_after: t.whole("poison_after", 1..=100).and_then(|n| u32::try_from(n).ok()).unwrap_or(5),
     }
 }
 

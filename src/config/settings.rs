@@ -10,7 +10,7 @@ use std::time::Duration;
 use url::Url;
 
 use crate::model::{Message, Secret};
-use crate::store::Pace;
+use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
 
 /// One process and its apps.
@@ -36,6 +36,14 @@ pub struct Settings {
     pub log: Log,
     /// `apps/<id>.toml`, by id.
     pub apps: BTreeMap<String, Arc<App>>,
+}
+
+impl Settings {
+    /// What the store is opened with.
+    pub fn store_options(&self) -> Options {
+        let Store { shards, replicas, max_waiting, .. } = self.store;
+        Options { shards, replicas, max_waiting, poison_after: self.workers.poison_after }
+    }
 }
 
 /// The public listener.
@@ -111,8 +119,12 @@ pub struct Store {
     pub redis: Secret,
     /// 1..=99, fixed at first start.
     pub shards: u16,
+    /// So many replicas of Redis must have a write before an ack and before a send.
+    pub replicas: u32,
     /// Most messages (or deliveries) that may wait in one lane.
     pub lane_depth: u64,
+    /// Most messages and deliveries that may wait in the whole store.
+    pub max_waiting: u64,
 }
 
 /// Which store.
@@ -153,6 +165,8 @@ pub struct Workers {
     pub lease: Duration,
     /// What keeps its order.
     pub order: Order,
+    /// How many times a message may bring its worker down.
+    pub poison_after: u32,
 }
 
 /// Messages are handled in arrival order per …

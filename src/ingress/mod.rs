@@ -206,6 +206,7 @@ impl Inner {
                 }
                 Ok(Some(Enqueued::Duplicate)) => Taken::Duplicate,
                 Ok(Some(Enqueued::LaneFull)) => Taken::Refused("lane_full"),
+                Ok(Some(Enqueued::StoreFull)) => Taken::Refused("store_full"),
                 Ok(None) => Taken::Refused("store_unavailable"),
                 Err(error) => {
                     metrics.store_error("enqueue");

@@ -75,7 +75,7 @@ impl Pool {
         let mut outage = Outage::new("claim_replies");
         while let Some(permits) = self.free_permits().await {
             match context.store.claim_replies(permits.len(), context.settings.lease).await {
-                Ok(Claimed { items, next_wake }) => {
+                Ok(Claimed { items, next_wake, .. }) => {
                     outage.over();
                     let found = !items.is_empty();
                     self.start(items, permits);

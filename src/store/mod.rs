@@ -16,6 +16,7 @@ pub mod embedded;
 mod held;
 pub mod journal;
 pub mod lock;
+mod options;
 mod outage;
 pub mod redis;
 mod wakeups;
@@ -28,6 +29,7 @@ use async_trait::async_trait;
 use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
 pub use held::{Held, HeldLeases};
 pub use journal::{Entry, JournalBatch, Line, Stage};
+pub use options::Options;
 pub use outage::Outage;
 pub use wakeups::Wakeups;
 
@@ -97,6 +99,8 @@ pub enum Enqueued {
     Duplicate,
     /// The lane holds `depth_limit` messages; nothing was stored.
     LaneFull,
+    /// The store holds [`Options::max_waiting`]; nothing was stored.
+    StoreFull,
 }
 
 /// What a claim brought.
@@ -104,8 +108,19 @@ pub enum Enqueued {
 pub struct Claimed<T> {
     /// Leased heads.
     pub items: Vec<T>,
+    /// Messages that this claim ended as `poison`.
+    pub poisoned: Vec<Poisoned>,
     /// When the next lane may become workable by time alone (lease end, wake time), if any waits for that.
     pub next_wake: Option<Duration>,
+}
+
+/// A message whose worker never finished, [`Options::poison_after`] times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Poisoned {
+    /// Its request.
+    pub request_id: String,
+    /// The message.
+    pub key: MessageKey,
 }
 
 /// The head of an inbound lane, leased and marked.
@@ -397,6 +412,8 @@ pub struct ChatStatus {
 /// How deep the store is, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
+    /// Messages and deliveries that wait or are being worked; Redis may count a little wrong after keys vanished.
+    pub waiting: u64,
     /// Lanes ready or leased, inbound.
     pub in_lanes: u64,
     /// Lanes ready, parked or leased, outbound.
@@ -414,7 +431,8 @@ pub trait Store: Send + Sync + 'static {
     async fn enqueue(&self, batch: Vec<Arrival>) -> Result<Vec<Enqueued>>;
 
     /// Leases up to `want` inbound lanes, longest waiting first, and sets the marks of their heads. Heads whose mark
-    /// holds another id or `done` are dropped on the spot (`duplicate`), so are those past their age (`too_old`).
+    /// holds another id or `done` are dropped on the spot (`duplicate`), so are those past their age (`too_old`) and those
+    /// that brought their worker down [`Options::poison_after`] times (`poison`).
     async fn claim_messages(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedMessage>>;
 
     /// Finishes handled messages.

@@ -93,7 +93,7 @@ impl Default for Metrics {
         r.register("action_seconds", "Time of an action", new.action.clone());
         r.register("send_seconds", "Time of one request to WeCom", new.send.clone());
         r.register("end_to_end_seconds", "From a message's arrival to the delivery of a reply", new.end_to_end.clone());
-        r.register("depth", "Lanes and journal lines in the store, by kind", new.depth.clone());
+        r.register("depth", "What waits in the store, its lanes and its journal lines, by kind", new.depth.clone());
         new
     }
 }
@@ -137,10 +137,15 @@ impl Metrics {
     }
     /// What the store holds now.
     pub fn depth(&self, depth: Depth) {
-        let Depth { in_lanes, out_lanes, parked, journal } = depth;
-        for (kind, value) in
-            [("in_lanes", in_lanes), ("out_lanes", out_lanes), ("parked", parked), ("journal", journal)]
-        {
+        let Depth { waiting, in_lanes, out_lanes, parked, journal } = depth;
+        let kinds = [
+            ("waiting", waiting),
+            ("in_lanes", in_lanes),
+            ("out_lanes", out_lanes),
+            ("parked", parked),
+            ("journal", journal),
+        ];
+        for (kind, value) in kinds {
             self.depth.get_or_create(&Kind { kind }).set(i64::try_from(value).unwrap_or(i64::MAX));
         }
     }

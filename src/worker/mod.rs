@@ -21,10 +21,12 @@ use tracing::{debug, error, info};
 use crate::action::Actions;
 use crate::config::{Settings, settings};
 use crate::crash::{self, Point};
-use crate::model::{Lane, now_ms};
+use crate::model::{Lane, Outcome, now_ms};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
-use crate::store::{Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, SharedStore, Side};
+use crate::store::{
+    Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
+};
 use crate::telemetry::{Health, Metrics};
 
 /// The loop's name in `/livez`.
@@ -117,8 +119,9 @@ async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Cancella
         let mut taken = vec![first];
         taken.extend(std::iter::from_fn(|| permits.clone().try_acquire_owned().ok()).take(CLAIM - 1));
         match context.store.claim_messages(taken.len(), context.settings.workers.lease).await {
-            Ok(Claimed { items, next_wake }) => {
+            Ok(Claimed { items, poisoned, next_wake }) => {
                 outage.over();
+                poisoned.iter().for_each(|message| give_up(context, message));
                 let found = !items.is_empty();
                 if found {
                     crash::point(Point::Claimed);
@@ -139,6 +142,16 @@ async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Cancella
             }
         }
     }
+}
+
+/// Says that a message is dead: the store ended it.
+fn give_up(context: &Context, Poisoned { request_id, key }: &Poisoned) {
+    let [app, chat_id, sender_key, msg_id] = key.parts();
+    context.metrics.handled(&app, Outcome::Dead);
+    error!(
+        %request_id, %app, %chat_id, %sender_key, %msg_id, reason = "poison",
+        "message dead: whoever handled it never finished (workers.poison_after)"
+    );
 }
 
 /// Starts a task for each claimed message whose app has a permit left; the other lanes go back for a while.

@@ -22,7 +22,7 @@ async fn a_stop_amid_a_claim_gives_the_lanes_back() {
     let fake = FakeWeCom::start(Options::default()).await.unwrap();
     let scenario = Scenario::new(&fake).unwrap();
     let settings = Arc::new(wecom_gateway::config::load(&scenario.write().unwrap()).unwrap());
-    let store = Arc::new(Gated::new(EmbeddedStore::open(&settings.store.path, 1).unwrap()));
+    let store = Arc::new(Gated::new(EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap()));
     let shared: SharedStore = store.clone();
     let (routes, actions) = (Arc::new(Routes::new(&settings)), Actions::new(action::http_client().unwrap()));
     let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));

@@ -118,6 +118,29 @@ impl World {
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     }
 
+    /// The server behind a world on Redis.
+    pub fn redis(&mut self) -> &mut RedisServer {
+        self.redis.as_mut().expect("this world is on Redis")
+    }
+
+    /// `GET /readyz`: status and body.
+    pub async fn readyz(&self) -> (u16, Value) {
+        let answer = self.http.get(format!("http://{}/readyz", self.app.admin_addr())).send().await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap())
+    }
+
+    /// Asks `/readyz` until its body holds.
+    pub async fn until_ready(&self, mut holds: impl FnMut(&Value) -> bool) -> (u16, Value) {
+        let mut again = tokio::time::interval(Duration::from_millis(20));
+        loop {
+            again.tick().await;
+            let (status, body) = self.readyz().await;
+            if holds(&body) {
+                return (status, body);
+            }
+        }
+    }
+
     /// Waits until the trail of a message ends; its outcome and reason.
     pub async fn outcome(&self, msg_id: &str) -> (String, Option<String>) {
         let trail = self

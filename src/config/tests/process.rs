@@ -23,6 +23,7 @@ fn an_empty_file_gives_the_defaults_of_the_contract() {
         (Backend::Embedded, Some("data"), 1, 10_000)
     );
     assert_eq!(s.store.redis.expose(), "redis://127.0.0.1:6379");
+    assert_eq!((s.store.replicas, s.store.max_waiting, s.workers.poison_after), (0, 1_000_000, 5));
     assert_eq!((s.database.url.expose(), s.database.retain), ("sqlite://data/records.db", secs(30 * 86_400)));
     assert_eq!((s.dedup.ttl, s.dedup.window, s.dedup.max_skew), (secs(3600), secs(10), Some(secs(1800))));
     assert_eq!((s.workers.concurrency, s.workers.lease, s.workers.order), (512, secs(30), Order::Sender));
@@ -37,9 +38,9 @@ fn what_is_written_is_what_is_read() {
         server = { listen = "[::1]:9000", max_body = "64KiB", deadline = "500ms" }
         admin = { listen = "0.0.0.0:9001", tokens = [{ name = "ops", secret = "${OPS_TOKEN}", scope = "push" }] }
         wecom = { api_base = "http://127.0.0.1:7000/proxy/", webhook_hosts = ["127.0.0.1", "Example.com"] }
-        store = { backend = "redis", redis = "redis://:p%40ss@10.0.0.1:6380/2", shards = 16, replicas = 0, spool = false }
+        store = { backend = "redis", redis = "redis://:p%40ss@10.0.0.1:6380/2", shards = 16, replicas = 2, spool = false, max_waiting = 5 }
         dedup = { window = "0s", max_skew = "off" }
-        workers = { order = "chat" }
+        workers = { order = "chat", poison_after = 3 }
         sender = { max_chats = 7 }
         log = { format = "json", level = "info,wecom_gateway=debug" }
         [telemetry]
@@ -53,6 +54,7 @@ fn what_is_written_is_what_is_read() {
         ("http://127.0.0.1:7000/proxy", vec!["127.0.0.1".into(), "example.com".into()])
     );
     assert_eq!((s.store.backend, s.store.shards), (Backend::Redis, 16));
+    assert_eq!((s.store.replicas, s.store.max_waiting, s.workers.poison_after), (2, 5, 3));
     assert_eq!((s.dedup.window, s.dedup.max_skew), (Duration::ZERO, None));
     assert_eq!((s.workers.order, s.sender.max_chats, s.log.format), (Order::Chat, 7, LogFormat::Json));
 }
@@ -84,6 +86,10 @@ fn wrong_types_and_forms() {
         ("store = { shards = 0 }", "store.shards", &["1 to 99"]),
         ("store = { shards = 100 }", "store.shards", &["1 to 99"]),
         ("store = { lane_depth = -1 }", "store.lane_depth", &["from 1"]),
+        ("store = { max_waiting = 0 }", "store.max_waiting", &["from 1"]),
+        ("store = { replicas = 1 }", "store.replicas", &["embedded", "\"redis\""]),
+        ("store = { backend = \"redis\", replicas = 101 }", "store.replicas", &["0 to 100"]),
+        ("workers = { poison_after = 0 }", "workers.poison_after", &["1 to 100"]),
         ("store = { spool = \"yes\" }", "store.spool", &["true or false"]),
         ("store = { path = \" \" }", "store.path", &["empty"]),
         ("store = { path = \"Cargo.toml\" }", "store.path", &["\"Cargo.toml\"", "a file", "name a folder"]),
@@ -178,7 +184,6 @@ fn what_this_version_does_not_have_is_said_plainly() {
     each_gateway_fault(&[
         ("[kafka]\nbrokers = \"b:9092\"", "kafka", &["not available in this version", "remove"]),
         ("[telemetry]\notlp = \"http://c:4317\"", "telemetry.otlp", &["not available in this version"]),
-        ("store = { replicas = 1 }", "store.replicas", &["not available in this version", "0"]),
         ("store = { redis = \"rediss://h\" }", "store.redis", &["rediss://", "not available in this version"]),
         (
             "store = { redis = \"redis+cluster://h1,h2\" }",

@@ -39,14 +39,15 @@ use self::writer::{Call, Work, Writer};
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Result, Settle, Settled, Side, Store, StoreError, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Options, Result, Settle, Settled, Side, Store, StoreError, Waiting,
+    Wakeups,
 };
 use crate::model::{Lane, now_ms};
 
 /// How long a statement waits for another connection's lock (the checkpoint's, or a shell's).
 const BUSY: Duration = Duration::from_secs(5);
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 2;
+const LAYOUT: i64 = 3;
 
 /// SQLite in one file, written by one thread.
 pub struct EmbeddedStore {
@@ -54,26 +55,29 @@ pub struct EmbeddedStore {
     work: Option<Sender<Box<dyn Work>>>,
     threads: Vec<JoinHandle<()>>,
     wakeups: Arc<Wakeups>,
+    options: Options,
 }
 
 impl EmbeddedStore {
-    /// Opens (or makes) `store.db` in the folder `path`. Blocks for a moment. Locking the folder is the caller's, see [`super::lock`].
+    /// Opens (or makes) `store.db` in the folder `path`. Blocks for a moment. Locking the folder is the caller's, see
+    /// [`super::lock`]. The disk is its only replica: [`Options::replicas`] says nothing here.
     ///
     /// # Errors
     /// [`StoreError::Refused`] when the folder can't be used or the store was set up with another number of shards;
     /// [`StoreError::Unavailable`] when the disk refuses.
-    pub fn open(path: &Path, shards: u16) -> Result<Arc<Self>> {
+    pub fn open(path: &Path, options: impl Into<Options>) -> Result<Arc<Self>> {
+        let options = options.into();
         create_folder(path)?;
         let file = path.join("store.db");
         let mut conn = connect(&file)?;
-        set_up(&mut conn, &file, shards)?;
+        let waiting = set_up(&mut conn, &file, options.shards)?;
         let (work, incoming) = channel();
         let wakeups = Arc::new(Wakeups::default());
         let (checkpoints, copier) = Checkpoints::start(&file)?;
         let sweeper = Sweeper::default();
-        let writer = Writer { conn, work: incoming, wakeups: wakeups.clone(), checkpoints, sweeper };
+        let writer = Writer { conn, work: incoming, wakeups: wakeups.clone(), checkpoints, sweeper, waiting };
         let writer = spawn("store-writer", move || writer.run())?;
-        Ok(Arc::new(Self { work: Some(work), threads: vec![writer, copier], wakeups }))
+        Ok(Arc::new(Self { work: Some(work), threads: vec![writer, copier], wakeups, options }))
     }
 
     /// Runs `work` in a step of the writer and brings what it brought.
@@ -124,10 +128,13 @@ fn connect(file: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<()> {
+/// Brings the tables into shape; answers how many messages and deliveries wait.
+fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<u64> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let layout: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if layout != 0 && layout != LAYOUT {
+    if layout == 2 {
+        transaction.execute("ALTER TABLE in_lanes ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0", [])?;
+    } else if layout != 0 && layout != LAYOUT {
         let text = format!("{} has layout {layout}, this program knows {LAYOUT}", file.display());
         return Err(StoreError::Refused(text));
     }
@@ -147,13 +154,25 @@ fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<()> {
         None => drop(transaction.execute("INSERT INTO meta (name, value) VALUES ('shards', ?1)", [shards])?),
     }
     free_leases(&transaction)?;
-    Ok(transaction.commit()?)
+    let waiting: i64 = transaction.query_row(
+        "SELECT (SELECT coalesce(sum(tail - head), 0) FROM in_lanes) + (SELECT coalesce(sum(tail - head), 0) FROM chats)",
+        [],
+        |row| row.get(0),
+    )?;
+    transaction.commit()?;
+    Ok(u64::try_from(waiting).unwrap_or(0))
 }
 
 /// The folder is ours alone ([`crate::store::lock`]), so whoever held these leases is gone: nobody has to wait for their end.
-/// An attempt that was begun under one stays begun.
+/// A worker that held one is known never to have finished, which counts against its message. An attempt that was begun
+/// under one stays begun.
 fn free_leases(transaction: &Transaction<'_>) -> Result<()> {
-    transaction.execute("UPDATE in_lanes SET leased = 0, due = ?1, lease = NULL WHERE leased = 1", [now_ms()])?;
+    transaction.execute(
+        "UPDATE in_lanes SET crashes = crashes + (lease IS NOT NULL), leased = 0, lease = NULL,
+                             due = CASE leased WHEN 1 THEN ?1 ELSE due END
+         WHERE leased = 1 OR lease IS NOT NULL",
+        [now_ms()],
+    )?;
     transaction.execute(
         "UPDATE chats SET state = CASE WHEN tail > head THEN 'ready' ELSE 'idle' END, lease = NULL WHERE state = 'leased'",
         [],
@@ -186,7 +205,7 @@ fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
         .map_err(|e| StoreError::Corrupt(format!("JSON, {:?} at column {}", e.classify(), e.column())))
 }
 
-/// Those of a claim that could be read. One that can't holds up its own lane, again after each lease, and no other.
+/// Those of a claim that could be read. One that can't holds up its own lane and no other: a message until it is poison.
 fn readable<T>(heads: impl Iterator<Item = Result<T>>) -> Vec<T> {
     heads
         .filter_map(|head| head.inspect_err(|error| tracing::error!(%error, "a stored head can't be read")).ok())
@@ -197,12 +216,15 @@ fn readable<T>(heads: impl Iterator<Item = Result<T>>) -> Vec<T> {
 impl Store for EmbeddedStore {
     async fn enqueue(&self, batch: Vec<Arrival>) -> Result<Vec<Enqueued>> {
         let batch = batch.into_iter().map(inbound::NewMessage::of).collect::<Result<Vec<_>>>()?;
-        self.each(batch, inbound::enqueue).await
+        let max_waiting = self.options.max_waiting;
+        self.each(batch, move |step, message| inbound::enqueue(step, message, max_waiting)).await
     }
 
     async fn claim_messages(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedMessage>> {
-        let (heads, next_wake) = self.step(move |step| inbound::claim(step, want, lease)).await?;
-        Ok(Claimed { items: readable(heads.into_iter().map(inbound::HeadMessage::read)), next_wake })
+        let poison_after = self.options.poison_after;
+        let claimed = self.step(move |step| inbound::claim(step, want, lease, poison_after)).await?;
+        let Claimed { items, poisoned, next_wake } = claimed;
+        Ok(Claimed { items: readable(items.into_iter().map(inbound::HeadMessage::read)), poisoned, next_wake })
     }
 
     async fn commit(&self, batch: Vec<Commit>) -> Result<Vec<Committed>> {
@@ -212,7 +234,8 @@ impl Store for EmbeddedStore {
 
     async fn claim_replies(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedReply>> {
         let (heads, next_wake) = self.step(move |step| outbound::claim(step, want, lease)).await?;
-        Ok(Claimed { items: readable(heads.into_iter().map(chat::HeadReply::read)), next_wake })
+        let items = readable(heads.into_iter().map(chat::HeadReply::read));
+        Ok(Claimed { items, poisoned: Vec::new(), next_wake })
     }
 
     async fn begin(&self, batch: Vec<Begin>) -> Result<Vec<Begun>> {

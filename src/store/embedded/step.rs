@@ -15,6 +15,8 @@ pub(super) struct Step<'c> {
     pub now: i64,
     inbound: Cell<bool>,
     outbound: Cell<bool>,
+    /// Messages and deliveries that wait in the whole store.
+    waiting: Cell<u64>,
 }
 
 /// Who owns a message.
@@ -24,8 +26,24 @@ pub(super) struct Mark {
 }
 
 impl<'c> Step<'c> {
-    pub fn new(conn: &'c Connection, now: i64) -> Self {
-        Self { conn, now, inbound: Cell::new(false), outbound: Cell::new(false) }
+    /// `waiting` messages and deliveries stand in the store as it begins.
+    pub fn new(conn: &'c Connection, now: i64, waiting: u64) -> Self {
+        Self { conn, now, inbound: Cell::new(false), outbound: Cell::new(false), waiting: Cell::new(waiting) }
+    }
+
+    /// How many messages and deliveries wait by now.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.get()
+    }
+
+    /// So many more wait.
+    pub fn came(&self, more: u64) {
+        self.waiting.set(self.waiting.get().saturating_add(more));
+    }
+
+    /// One of them went.
+    pub fn went(&self) {
+        self.waiting.set(self.waiting.get().saturating_sub(1));
     }
 
     /// A statement, compiled once per connection.

@@ -94,7 +94,7 @@ mod tests {
         let file = folder.path().join("store.db");
         let mut conn = connect(&file).unwrap();
         set_up(&mut conn, &file, 1).unwrap();
-        let step = Step::new(&conn, 1_000_000);
+        let step = Step::new(&conn, 1_000_000, 0);
         for i in 0..2_500 {
             step.set_mark(&format!("key{i}"), "r", true, if i % 2 == 0 { 0 } else { 1 }).unwrap();
         }
@@ -109,7 +109,7 @@ mod tests {
         };
         assert_eq!((left(0), left(1)), (0, 1_250));
         // It begins anew.
-        sweeper.step(&Step::new(&conn, 2_000_000)).unwrap();
+        sweeper.step(&Step::new(&conn, 2_000_000, 0)).unwrap();
         assert_eq!(left(1), 250);
     }
 

@@ -105,8 +105,8 @@ impl Bare {
         let fake = FakeWeCom::start(Options::default()).await.unwrap();
         let scenario = shape(every_kind(&fake, Scenario::new(&fake).unwrap()));
         let settings = Arc::new(wecom_gateway::config::load(&scenario.write().unwrap()).unwrap());
-        let inner = EmbeddedStore::open(&settings.store.path, settings.store.shards).unwrap();
-        let store = Arc::new(Gated::new(inner));
+        let store = EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap();
+        let store = Arc::new(Gated::new(store));
         let metrics = Arc::new(Metrics::default());
         let router = Ingress::new(settings, store.clone(), metrics.clone()).router();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
