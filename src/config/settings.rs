@@ -55,6 +55,8 @@ pub struct Server {
     pub max_body: usize,
     /// An answer leaves within this.
     pub deadline: Duration,
+    /// How long stopping waits for work under way; at least `deadline`.
+    pub drain: Duration,
 }
 
 /// The operators' listener.
@@ -113,7 +115,7 @@ pub struct WeCom {
 pub struct Store {
     /// Which implementation.
     pub backend: Backend,
-    /// The process's own folder (embedded store, lock file).
+    /// The process's own folder (embedded store, spool, lock file).
     pub path: PathBuf,
     /// Redis address; may hold a password.
     pub redis: Secret,
@@ -123,6 +125,8 @@ pub struct Store {
     pub replicas: u32,
     /// Most messages (or deliveries) that may wait in one lane.
     pub lane_depth: u64,
+    /// Most bytes of messages that are kept while Redis is away; `None`: no spool (the embedded store needs none).
+    pub spool_limit: Option<u64>,
     /// Most messages and deliveries that may wait in the whole store.
     pub max_waiting: u64,
 }

@@ -5,7 +5,8 @@
 //! - A permit comes before a claim, and no more lanes are claimed than permits are held: a lease never waits for its turn here.
 //! - One lane's panic, dead robot or lost lease ends that lane's task and nothing else.
 //! - A store that is away is asked again ever more seldom, and the loop goes on when it is back.
-//! - After `stop` nothing is claimed or begun; what is under way is finished and settled, claimed but unbegun lanes go back.
+//! - Once it is stopped nothing is claimed or begun; what is under way is finished and settled, claimed but unbegun lanes go
+//!   back. At the cut every lane goes back, a begun one as begun: whoever claims it next knows that its answer is missing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tracing::error;
 use crate::config::Settings;
 use crate::sender::lane::{self, Context};
 use crate::sender::route::Routes;
+use crate::stop::Stop;
 use crate::store::{Claimed, ClaimedReply, HeldLeases, Outage, SharedStore, Side};
 use crate::telemetry::{Health, Metrics};
 
@@ -44,9 +46,8 @@ impl Sender {
         Self(Arc::new(Context { store, settings, routes, client, metrics, health, held }))
     }
 
-    /// Claims and sends until `stop`, then finishes what is under way. Dropping the future instead cuts that off: its
-    /// deliveries end as `unknown`, by whoever claims their lanes next.
-    pub async fn run(&self, stop: CancellationToken) {
+    /// Claims and sends until `stop`, see there.
+    pub async fn run(&self, stop: Stop) {
         let permits = Arc::new(Semaphore::new(self.0.settings.max_chats));
         let mut pool = Pool { context: Arc::clone(&self.0), permits, stop, lanes: JoinSet::new() };
         let renewals = CancellationToken::new();
@@ -63,7 +64,7 @@ impl Sender {
 struct Pool {
     context: Arc<Context>,
     permits: Arc<Semaphore>,
-    stop: CancellationToken,
+    stop: Stop,
     /// A task for each lane that is being worked; dropping the set aborts them.
     lanes: JoinSet<()>,
 }
@@ -84,7 +85,7 @@ impl Pool {
                     }
                 }
                 Err(error) => {
-                    let _ = self.stop.run_until_cancelled(outage.wait(&error, &context.metrics)).await;
+                    let _ = self.stop.draining.run_until_cancelled(outage.wait(&error, &context.metrics)).await;
                 }
             }
         }
@@ -96,7 +97,7 @@ impl Pool {
             self.context.health.tick(LOOP);
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return None,
+                () = self.stop.draining.cancelled() => return None,
                 Some(ended) = self.lanes.join_next() => report(ended),
                 permit = Arc::clone(&self.permits).acquire_owned() => break permit.ok()?,
                 // Only to tick: lanes that go on and on may keep their permits for long.
@@ -122,7 +123,7 @@ impl Pool {
     async fn idle(&mut self, limit: Duration) {
         let context = Arc::clone(&self.context);
         tokio::select! {
-            () = self.stop.cancelled() => {}
+            () = self.stop.draining.cancelled() => {}
             Some(ended) = self.lanes.join_next() => report(ended),
             () = context.store.wakeups().wait(Side::Out, limit) => {}
         }

@@ -10,6 +10,8 @@
 //! - Time inside a step is the store's own.
 //! - Any call may have been applied although it failed; each can be repeated as it is.
 //!
+//! Beside it stands the [`Spool`], which keeps messages that a store did not take yet.
+//!
 //! The store knows nothing of HTTP, rules or verdicts: those decide, it keeps.
 
 pub mod embedded;
@@ -19,6 +21,7 @@ pub mod lock;
 mod options;
 mod outage;
 pub mod redis;
+mod spool;
 mod wakeups;
 
 use std::sync::Arc;
@@ -31,6 +34,7 @@ pub use held::{Held, HeldLeases};
 pub use journal::{Entry, JournalBatch, Line, Stage};
 pub use options::Options;
 pub use outage::Outage;
+pub use spool::{Appended, Spool, Spooled};
 pub use wakeups::Wakeups;
 
 /// Why a store call failed. In every case it may have been applied: repeat it as it is or not at all.
@@ -82,7 +86,7 @@ pub struct Arrival {
     pub message: Message,
     /// Its lane, by the configured order.
     pub lane: Lane,
-    /// A message older than this at its claim is dropped unhandled (`too_old`).
+    /// A message that was taken (`received_at`) longer ago than this at its claim is dropped unhandled (`too_old`).
     pub max_age: Duration,
     /// How long its mark lives once it is claimed, and again once it is done.
     pub mark_ttl: Duration,
@@ -450,7 +454,8 @@ pub trait Store: Send + Sync + 'static {
     /// Prolongs leases; `false` says lost.
     async fn renew(&self, side: Side, leases: Vec<Lease>, lease: Duration) -> Result<Vec<bool>>;
 
-    /// Gives leases back unworked, their heads untouched; others may claim after `pause`. Lost ones are passed over.
+    /// Gives leases back, their heads untouched (a begun one stays begun); others may claim after `pause`. Lost ones are
+    /// passed over.
     async fn release(&self, side: Side, leases: Vec<Lease>, pause: Duration) -> Result<()>;
 
     /// What the message that waits under `request_id` in this chat is, if one does.

@@ -203,7 +203,7 @@ async fn probes_and_metrics_tell_how_it_stands() {
     let response = desk.get("/readyz").await;
     assert!(response.headers().contains_key("x-request-id"));
     let ready: Value = response.json().await.expect("json");
-    assert_eq!(ready, json!({"ready": true, "store": "up", "draining": false}));
+    assert_eq!(ready, json!({"ready": true, "store": "up", "spool": null, "draining": false}));
 
     let response = desk.get("/metrics").await;
     assert!(response.headers()["content-type"].to_str().expect("text").starts_with("application/openmetrics-text"));

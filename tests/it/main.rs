@@ -11,6 +11,8 @@ mod gateway;
 mod proxy;
 mod redis_server;
 mod simulate;
+mod spool;
+mod stopping;
 mod store;
 mod trouble;
 mod worker;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
 use wecom_gateway::action::{self, Actions};
 use wecom_gateway::sender::route::Routes;
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
+use wecom_gateway::stop::Stop;
 use wecom_gateway::store::SharedStore;
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::telemetry::{Health, Metrics};
@@ -22,7 +22,7 @@ async fn a_stop_amid_a_claim_gives_the_lanes_back() {
     let fake = FakeWeCom::start(Options::default()).await.unwrap();
     let scenario = Scenario::new(&fake).unwrap();
     let settings = Arc::new(wecom_gateway::config::load(&scenario.write().unwrap()).unwrap());
-    let store = Arc::new(Gated::new(EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap()));
+    let store = Gated::new(EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap());
     let shared: SharedStore = store.clone();
     let (routes, actions) = (Arc::new(Routes::new(&settings)), Actions::new(action::http_client().unwrap()));
     let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
@@ -30,13 +30,13 @@ async fn a_stop_amid_a_claim_gives_the_lanes_back() {
 
     store.hold_claims(true);
     enqueue(&shared, arrival("c1", "u1", "m1", "r1")).await;
-    let stop = CancellationToken::new();
+    let stop = Stop::default();
     let running = tokio::spawn({
         let stop = stop.clone();
         async move { workers.run(stop).await }
     });
     store.until_claimed(1).await;
-    stop.cancel();
+    stop.draining.cancel();
     // On one thread: the workers see the stop before the claim's answer.
     tokio::task::yield_now().await;
     store.hold_claims(false);

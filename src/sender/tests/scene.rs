@@ -9,7 +9,6 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::robot::{Robot, within_reason};
 use super::watched::{Event, Watched};
@@ -17,6 +16,7 @@ use crate::config::{Settings, settings};
 use crate::model::{ChatKind, Delivery, Lane, Message, RouteDigest, Secret, SenderKind, delivery_id, now_ms};
 use crate::sender::channel::http_client;
 use crate::sender::{Routes, Sender};
+use crate::stop::Stop;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::{Arrival, ChatStatus, Commit, Enqueued, Entry, Line, Pace, Settle, SharedStore, Stage, Store, Turn};
 use crate::telemetry::{Health, Metrics};
@@ -37,14 +37,14 @@ pub struct Scene {
 
 /// A sender at work.
 pub struct Running {
-    pub stop: CancellationToken,
+    pub stop: Stop,
     task: JoinHandle<()>,
 }
 
 impl Running {
     /// Stops it and waits until it has ended.
     pub async fn finish(self) {
-        self.stop.cancel();
+        self.stop.draining.cancel();
         within_reason(self.task).await.expect("no panic");
     }
 }
@@ -148,7 +148,7 @@ impl Scene {
             Arc::new(Metrics::default()),
             Arc::new(Health::default()),
         );
-        let stop = CancellationToken::new();
+        let stop = Stop::default();
         let task = tokio::spawn({
             let stop = stop.clone();
             async move { sender.run(stop).await }
@@ -206,7 +206,12 @@ impl Scene {
         };
         let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         Settings {
-            server: settings::Server { listen: nowhere, max_body: 1 << 20, deadline: Duration::from_secs(2) },
+            server: settings::Server {
+                listen: nowhere,
+                max_body: 1 << 20,
+                deadline: Duration::from_secs(2),
+                drain: MINUTE,
+            },
             admin: settings::Admin { listen: nowhere, tokens: Vec::new() },
             wecom: settings::WeCom {
                 api_base: "http://127.0.0.1/".parse().expect("a URL"),
@@ -219,6 +224,7 @@ impl Scene {
                 shards: 1,
                 replicas: 0,
                 lane_depth: 1000,
+                spool_limit: None,
                 max_waiting: 1000,
             },
             database: settings::Database { url: Secret::default(), retain: MINUTE },

@@ -9,7 +9,7 @@ use crate::model::MessageKey;
 use crate::store::{Line, Result, Side, Stage};
 
 /// One atomic step: a transaction that the writer opened and will commit or roll back.
-pub(super) struct Step<'c> {
+pub(in crate::store) struct Step<'c> {
     conn: &'c Connection,
     /// The store's time of the step, Unix ms.
     pub now: i64,
@@ -20,7 +20,7 @@ pub(super) struct Step<'c> {
 }
 
 /// Who owns a message.
-pub(super) struct Mark {
+pub(in crate::store) struct Mark {
     pub request_id: String,
     pub done: bool,
 }
@@ -134,7 +134,7 @@ impl<'c> Step<'c> {
 }
 
 /// Whole milliseconds.
-pub(super) fn millis(span: Duration) -> i64 {
+pub(in crate::store) fn millis(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 

@@ -67,6 +67,7 @@ impl Desk {
         settings.admin.tokens = secrets.iter().map(token).collect();
         let state = AdminState {
             store: EmbeddedStore::open(&folder.path().join("store"), 1).expect("opens"),
+            spool: None,
             records: open_records(&folder).await,
             routes: Arc::new(Routes::new(&settings)),
             settings: Arc::new(settings),
