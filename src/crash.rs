@@ -10,6 +10,10 @@
 pub(crate) enum Point {
     /// The message is in its lane; its callback is not answered.
     Enqueued,
+    /// The message is in the spool; its callback is not answered.
+    Spooled,
+    /// Spooled messages are in their lanes, and still in the spool.
+    Replayed,
     /// Messages are leased and marked.
     Claimed,
     /// The action answered.
@@ -54,8 +58,10 @@ mod trap {
     const VARIABLE: &str = "WECOM_GATEWAY_CRASH";
     /// Long enough for a signal to be taken, and over by the time that a stopped process is woken.
     const TAKEN: Duration = Duration::from_secs(1);
-    const POINTS: [(&str, Point); 11] = [
+    const POINTS: [(&str, Point); 13] = [
         ("enqueued", Point::Enqueued),
+        ("spooled", Point::Spooled),
+        ("replayed", Point::Replayed),
         ("claimed", Point::Claimed),
         ("acted", Point::Acted),
         ("committing", Point::Committing),

@@ -98,6 +98,7 @@ impl Intake {
                 return Taken::Refused("store_unavailable");
             }
         }
+        crash::point(Point::Spooled);
         self.metrics.spooled();
         Taken::Spooled
     }

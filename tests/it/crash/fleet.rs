@@ -155,9 +155,20 @@ impl Fleet {
 
     /// `kill -9` of Redis, away for `outage`, and back on the same folder.
     pub async fn kill_redis(&mut self, outage: Duration) {
+        self.take_redis_away();
+        tokio::time::sleep(outage).await;
+        self.bring_redis_back();
+    }
+
+    /// `kill -9` of Redis.
+    pub fn take_redis_away(&mut self) {
         let redis = self.redis.as_mut().expect("a fleet on Redis");
         tokio::task::block_in_place(|| redis.kill());
-        tokio::time::sleep(outage).await;
+    }
+
+    /// Starts Redis again on the same folder.
+    pub fn bring_redis_back(&mut self) {
+        let redis = self.redis.as_mut().expect("a fleet on Redis");
         tokio::task::block_in_place(|| redis.restart());
     }
 

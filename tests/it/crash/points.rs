@@ -15,6 +15,8 @@ use crate::world::{On, key};
 /// `abort` ends a process by this signal.
 const SIGABRT: i32 = 6;
 const PATIENCE: Duration = Duration::from_secs(20);
+/// `[workers] poison_after` by default.
+const POISON_AFTER: usize = 5;
 
 /// What is left of the message over which the process died.
 #[derive(Clone, Copy)]
@@ -42,6 +44,7 @@ on_both_stores!(
     before_settle,
     after_settle,
     between_records_and_journal,
+    a_message_that_kills_its_worker_is_poison,
 );
 
 async fn after_enqueue_before_the_ack(on: On) {
@@ -157,6 +160,78 @@ async fn between_records_and_journal(on: On) {
     let stages: Vec<&str> =
         trail["items"][0]["stages"].as_array().unwrap().iter().filter_map(|step| step["stage"].as_str()).collect();
     assert_eq!(stages, ["accepted", "handled", "settled"]);
+    fleet.end().await;
+}
+
+/// What brings its worker down again and again is given up, and the member is heard again.
+async fn a_message_that_kills_its_worker_is_poison(on: On) {
+    let mut fleet = Fleet::new(Setup::new(on)).await;
+    fleet.start(0, Some("claimed")).await;
+    let wecom = WeCom::of(&fleet);
+    let (poison, next) = (query("c0", "u1", 1), query("c0", "u1", 2));
+    let pushed = tokio::spawn({
+        let (wecom, poison) = (wecom.clone(), poison.clone());
+        async move { wecom.push(&poison).await }
+    });
+    for life in 1..=POISON_AFTER {
+        let ended = fleet.ends(0).await;
+        assert_eq!(ended.signal(), Some(SIGABRT), "life {life}: {ended:?}");
+        fleet.start(0, (life < POISON_AFTER).then_some("claimed")).await;
+    }
+    assert!(pushed.await.unwrap().acked);
+    let next = wecom.push(&next).await;
+    fleet.fake.until(|fake| Tag::of(&fake.texts(&key("c0")).join("\n")).is_some()).await;
+    meets(&fleet, &next, ONCE).await;
+    assert_eq!(fleet.fake.service().count(), 1, "the poison was never handled");
+    let id = poison.msg_id.replace('/', "%2F").replace('+', "%2B").replace('=', "%3D");
+    let trail = fleet.api(&format!("messages/{id}")).await;
+    assert_eq!(
+        (&trail["items"][0]["outcome"], &trail["items"][0]["reason"]),
+        (&"dead".into(), &"poison".into()),
+        "{trail}"
+    );
+    fleet.end().await;
+}
+
+/// Dies with a message in the spool; the next process starts with Redis still away.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_spooling_before_the_ack() {
+    let mut fleet = Fleet::new(Setup::new(On::Redis)).await;
+    fleet.start(0, Some("spooled")).await;
+    let wecom = WeCom::of(&fleet);
+    fleet.take_redis_away();
+    let pushed = tokio::spawn(async move { wecom.push(&query("c0", "u1", 1)).await });
+    let ended = fleet.ends(0).await;
+    assert_eq!(ended.signal(), Some(SIGABRT), "{ended:?}");
+    fleet.start(0, None).await;
+    let posted = [pushed.await.unwrap()];
+    assert!(posted[0].acked, "pushed again until it was taken");
+    assert_eq!(fleet.fake.service().count(), 0, "no Redis, no work");
+    fleet.bring_redis_back();
+    judge(&fleet, &posted, &[], PATIENCE).await.assert_clean();
+    meets(&fleet, &posted[0], ONCE).await;
+    fleet.end().await;
+}
+
+/// The store has what was spooled, and the spool has it too.
+#[tokio::test(flavor = "multi_thread")]
+async fn between_replay_and_spool() {
+    let mut fleet = Fleet::new(Setup::new(On::Redis)).await;
+    fleet.start(0, Some("replayed")).await;
+    let wecom = WeCom::of(&fleet);
+    fleet.take_redis_away();
+    let mut posted = Vec::new();
+    for serial in 1..=3 {
+        posted.push(wecom.push(&query("c0", "u1", serial)).await);
+        assert!(posted.last().is_some_and(|posted| posted.acked), "spooled");
+    }
+    fleet.bring_redis_back();
+    let ended = fleet.ends(0).await;
+    assert_eq!(ended.signal(), Some(SIGABRT), "{ended:?}");
+    fleet.start(0, None).await;
+    let verdict = judge(&fleet, &posted, &[wecom_gateway::model::now_ms()], PATIENCE).await;
+    verdict.assert_clean();
+    assert_eq!((verdict.acked, fleet.fake.service().count() - verdict.asked_again), (3, 3), "{verdict}");
     fleet.end().await;
 }
 
