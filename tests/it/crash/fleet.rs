@@ -180,6 +180,19 @@ impl Fleet {
         answer.json().await.unwrap_or_default()
     }
 
+    /// [`Fleet::api`], as often as it takes until the message of this id has ended; answers how, and why.
+    pub async fn outcome(&self, id: &str) -> (String, Option<String>) {
+        let mut again = tokio::time::interval(Duration::from_millis(20));
+        loop {
+            again.tick().await;
+            let trail = self.api(&format!("messages/{id}")).await;
+            let item = &trail["items"][0];
+            if let Some(outcome) = item["outcome"].as_str().filter(|outcome| *outcome != "queued") {
+                return (outcome.to_owned(), item["reason"].as_str().map(str::to_owned));
+            }
+        }
+    }
+
     /// Ends all that still runs.
     pub async fn end(mut self) {
         for place in &mut self.places {
