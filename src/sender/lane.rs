@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 
 use crate::config::settings;
+use crate::crash::{self, Point};
 use crate::model::{Delivery, now_ms};
 use crate::sender::coalesce::Parcel;
 use crate::sender::fate::{Decision, Tally, decide_together};
@@ -86,6 +87,7 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     };
     let (decision, sent, spoken_of) = match ready(context, head, *begun, route, parcel.count).await {
         Ready::Send(route) => {
+            crash::point(Point::Begun);
             let sent = send(context, head, &parcel, route).await;
             let tally = Tally::from(head);
             let (decision, spoken_of) =
@@ -166,6 +168,7 @@ async fn begin(context: &Context, head: &ClaimedReply, route: &Route, carried: u
         pace: route.pace,
         lease_for: context.settings.lease,
     };
+    crash::point(Point::Beginning);
     insist(context, "begin", || context.store.begin(vec![begin.clone()])).await
 }
 
@@ -186,7 +189,10 @@ async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route
 }
 
 async fn finish(context: &Context, settle: Settle) -> Option<Head> {
-    match insist(context, "settle", || context.store.settle(vec![settle.clone()])).await {
+    crash::point(Point::Settling);
+    let settled = insist(context, "settle", || context.store.settle(vec![settle.clone()])).await;
+    crash::point(Point::Settled);
+    match settled {
         Some(Settled::Next(reply, begun)) => Some(Head { reply: *reply, begun }),
         Some(Settled::Released | Settled::Parked(_)) => None,
         Some(Settled::Lost) | None => {

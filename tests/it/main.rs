@@ -6,6 +6,7 @@
 mod admin;
 mod callback;
 mod compare;
+mod crash;
 mod gateway;
 mod hands;
 mod pace;
@@ -16,4 +17,5 @@ mod spool;
 mod stopping;
 mod store;
 mod trouble;
+mod worker;
 mod world;
