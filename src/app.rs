@@ -115,7 +115,9 @@ impl App {
         let flusher =
             Flusher::new(store.clone(), records.clone(), settings.database.retain, metrics.clone(), health.clone());
         let ingress = Ingress::new(settings.clone(), store.clone(), metrics.clone());
-        let state = AdminState { store, records, settings: settings.clone(), routes, metrics, health: health.clone() };
+        let holds = sender.holds();
+        let state =
+            AdminState { store, records, settings: settings.clone(), routes, holds, metrics, health: health.clone() };
 
         // The rest is for robots, actions, the store and the records.
         let public = (open_files() / 2).saturating_sub(OPERATORS).max(1);

@@ -49,6 +49,8 @@ pub(super) struct ChatItem {
     weight: u32,
     state: ChatState,
     last_error: Option<String>,
+    /// What holds its whole app up, where that concerns it.
+    hold: Option<String>,
 }
 
 /// Configured chats, and those that hold something; sorted by app and chat.
@@ -100,15 +102,22 @@ fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
     let configured = state.settings.apps.get(&app).and_then(|app| app.chats.get(&chat));
     // Another route than the one it died by is another try.
     let is_dead = status.dead.is_some() && route.is_none_or(|route| status.dead.as_ref() == Some(&route.digest));
+    let by_api = route.is_none_or(|route| route.channel.kind().is_api());
+    let hold = state.holds.reason(&app).filter(|_| by_api);
+    let held = |open, held| if hold.is_some() && !is_dead && !status.paused { held } else { open };
     ChatItem {
         name: configured.and_then(|chat| chat.name.clone()),
         depth: status.depth,
         oldest_wait_ms: status.oldest.map(|oldest| now.saturating_sub(oldest).max(0)),
-        waits_for: waits_for(&status),
+        waits_for: waits_for(&status).map(|waits| held(waits, "hold")),
         wake_in_ms: status.parked.as_ref().map(|(_, rest)| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
         weight: status.weight.or(configured.map(|chat| chat.weight)).unwrap_or(1),
-        state: chat_state(&status, is_dead),
+        state: match &hold {
+            Some(_) if !is_dead => ChatState::Paused,
+            _ => chat_state(&status, is_dead),
+        },
         last_error: status.last_error,
+        hold,
         app,
         chat,
     }
@@ -118,6 +127,10 @@ fn is_parked(status: &ChatStatus, why: ParkReason) -> bool {
     status.parked.as_ref().is_some_and(|(word, _)| word == why.as_str())
 }
 
+fn is_backing_off(status: &ChatStatus) -> bool {
+    is_parked(status, ParkReason::Transient) || is_parked(status, ParkReason::Unanswered)
+}
+
 fn chat_state(status: &ChatStatus, is_dead: bool) -> ChatState {
     if is_dead {
         ChatState::Dead
@@ -125,7 +138,7 @@ fn chat_state(status: &ChatStatus, is_dead: bool) -> ChatState {
         ChatState::Paused
     } else if is_parked(status, ParkReason::Paced) {
         ChatState::Paced
-    } else if is_parked(status, ParkReason::Transient) {
+    } else if is_backing_off(status) {
         ChatState::BackingOff
     } else {
         ChatState::Active
@@ -141,7 +154,7 @@ fn waits_for(status: &ChatStatus) -> Option<&'static str> {
         Some("hold")
     } else if is_parked(status, ParkReason::Paced) {
         Some("pace")
-    } else if is_parked(status, ParkReason::Transient) {
+    } else if is_backing_off(status) {
         Some("back_off")
     } else if status.leased {
         Some("answer")

@@ -204,6 +204,12 @@ pub struct App {
     pub id: String,
     /// What posts its callbacks, and how they are trusted.
     pub kind: AppKind,
+    /// The API side of kind `app`, where its secret is known.
+    pub api: Option<Arc<Api>>,
+    /// Where replies of kind `json` are posted, where that is said.
+    pub gateway: Option<Arc<Gateway>>,
+    /// What happens to a reply whose outcome is unknown, where its channel knows a repeat.
+    pub on_unknown: OnUnknown,
     /// What an @mention may call it.
     pub bot_names: Vec<String>,
     /// From arrival; see contract section 2.
@@ -212,12 +218,43 @@ pub struct App {
     pub dedup_ttl: Duration,
     /// Chats with a route, by chat id.
     pub chats: BTreeMap<String, Chat>,
-    /// Rate for chats that say nothing else.
+    /// Rate for chats that say nothing else. An app's own limits hold besides.
     pub pace: Pace,
     /// Extra spellings of callback fields.
     pub fields: crate::wecom::payload::Fields,
     /// Triggers and what they do.
     pub rules: Rules,
+}
+
+/// The API side of a self-built app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Api {
+    /// Whose it is.
+    pub corp_id: String,
+    /// Which of its apps.
+    pub agent_id: u64,
+    /// What its access tokens are got with.
+    pub secret: Secret,
+}
+
+/// The send side of a plain JSON gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gateway {
+    /// Where replies are posted; may hold a key.
+    pub url: Secret,
+    /// Which account sends, where the gateway has several.
+    pub instance_guid: Option<String>,
+    /// How long it remembers a `client_msg_id`.
+    pub client_msg_id_window: Duration,
+}
+
+/// What happens to a reply that may or may not have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnUnknown {
+    /// It ends as `unknown`, for a person to settle.
+    Hold,
+    /// The same bytes again, for as long as the far side knows them for a repeat.
+    Retry,
 }
 
 /// How long an event without an id and without a time of its own is known by its digest (contract, section 3).
@@ -275,8 +312,27 @@ pub struct Chat {
     pub weight: u32,
     /// Rate of its robot.
     pub pace: Pace,
-    /// The robot's webhook, full URL with its key. `None`: no route of its own.
-    pub webhook: Option<Webhook>,
+    /// By which channel it is reached. `None`: no route of its own.
+    pub way: Option<ChatWay>,
+}
+
+impl Chat {
+    /// Its robot's webhook, where it has one.
+    pub fn webhook(&self) -> Option<&Webhook> {
+        match &self.way {
+            Some(ChatWay::Webhook(webhook)) => Some(webhook),
+            Some(ChatWay::AppChat(_)) | None => None,
+        }
+    }
+}
+
+/// What an entry says of how its chat is reached.
+#[derive(Clone, Debug)]
+pub enum ChatWay {
+    /// By its robot.
+    Webhook(Webhook),
+    /// By `appchat/send`: the app made this group itself.
+    AppChat(Arc<Api>),
 }
 
 /// A robot's webhook.

@@ -2,7 +2,8 @@
 //!
 //! What always holds:
 //!
-//! - Only [`Verdict::Transient`] and [`Verdict::Paced`], which certainly did not send, and a held lane lead to another try.
+//! - Only [`Verdict::Transient`] and [`Verdict::Paced`], which certainly did not send, and a held lane lead to another try; an
+//!   attempt without an answer does only while its channel knows a repeat, and what comes after it is `delivered` or unknown.
 //! - Tries and refusals are bounded; a held lane is bounded by the delivery's age.
 //! - A lane whose robot fails parks longer each time, so that a hanging robot can't hold the pool.
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 use crate::model::{Outcome, RouteDigest};
 use crate::sender::route::NoRoute;
 use crate::store::{ClaimedReply, Fate, ParkReason};
-use crate::wecom::verdict::Verdict;
+use crate::wecom::verdict::{ChannelKind, RATE_WINDOW, Verdict};
 
 /// A delivery that certainly was not sent is tried so often in all.
 const MAX_TRIES: u32 = 3;
@@ -33,11 +34,16 @@ pub(super) struct Tally {
     pub refusals: u32,
     /// Failures of the lane in a row.
     pub failures: u32,
+    /// Whether the far side would know the same bytes for a repeat now.
+    pub may_repeat: bool,
 }
 
-impl From<&ClaimedReply> for Tally {
-    fn from(head: &ClaimedReply) -> Self {
-        Self { attempts: head.attempts, refusals: head.refusals, failures: head.failures }
+impl Tally {
+    /// Of a head, at this time.
+    pub fn of(head: &ClaimedReply, now: i64) -> Self {
+        let ClaimedReply { attempts, refusals, failures, .. } = *head;
+        let may_repeat = head.delivery.repeat_until.is_some_and(|until| now < until);
+        Self { attempts, refusals, failures, may_repeat }
     }
 }
 
@@ -58,6 +64,16 @@ impl Decision {
     /// Its attempt was begun by a process that never settled it: it may have been sent (P7).
     pub fn interrupted() -> Self {
         Self::ended(Outcome::Unknown, "interrupted", None).alarming()
+    }
+
+    /// An attempt before this one has no answer: only a delivery tells what became of it (P7). So the head stays begun while
+    /// it is tried again, and any other end is `unknown`.
+    pub fn after_unanswered(mut self) -> Self {
+        if let Fate::Again { why, .. } = &mut self.fate {
+            *why = ParkReason::Unanswered;
+        }
+        self.state = self.state.map(|state| if state == Outcome::Delivered { state } else { Outcome::Unknown });
+        self
     }
 
     /// It stood in its lane for too long.
@@ -109,7 +125,8 @@ pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter
         }
         // The window is still closed: the next head must not run into it.
         Verdict::Paced(window) => Decision::ended(Outcome::Dropped, "paced", Some(window)).alarming(),
-        Verdict::Transient if tally.attempts + 1 < MAX_TRIES => {
+        Verdict::Partial => Decision::ended(Outcome::Dead, "partial", None),
+        Verdict::Transient if tally.attempts + 1 < MAX_TRIES || tally.may_repeat => {
             let park = back_off(tally.attempts.max(tally.failures), jitter);
             Decision::again(park, ParkReason::Transient, "transient")
         }
@@ -125,7 +142,34 @@ pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter
             ..Decision::ended(Outcome::Dead, "chat_gone", None).alarming()
         },
         Verdict::Rejected => Decision::ended(Outcome::Dead, "rejected", None),
+        Verdict::Unknown if tally.may_repeat => {
+            let park = back_off(tally.attempts.max(tally.failures), jitter);
+            Decision::again(park, ParkReason::Unanswered, "no_answer")
+        }
         Verdict::Unknown => Decision::ended(Outcome::Unknown, "no_answer", Some(back_off(tally.failures, jitter))),
+    }
+}
+
+/// What a verdict of the API says of the whole app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AppState {
+    /// Nothing would get through: hold it.
+    Held,
+    /// WeCom takes its requests.
+    Works,
+    /// Nothing.
+    Unsaid,
+}
+
+/// See [`AppState`]. A robot speaks for its own lane alone, and so do the others without a token.
+pub(super) fn app_state(channel: ChannelKind, verdict: Verdict) -> AppState {
+    match verdict {
+        _ if !channel.is_api() => AppState::Unsaid,
+        Verdict::Configuration | Verdict::Token => AppState::Held,
+        // 45009: of the API. 45033, which passes at once, is the lane's own affair.
+        Verdict::Paced(window) if window >= RATE_WINDOW => AppState::Held,
+        Verdict::Delivered | Verdict::Partial | Verdict::Rejected | Verdict::ChatGone => AppState::Works,
+        Verdict::Paced(_) | Verdict::Transient | Verdict::NotTried | Verdict::Unknown => AppState::Unsaid,
     }
 }
 

@@ -1,17 +1,26 @@
 //! Routes: by which channel each chat is reached, and the guard in front of every send.
 //!
-//! Pure. A reply remembers the digest of its chat's route from when it was queued; [`guard`] compares that with
-//! today's routes, so that no edit of the configuration can move a reply to another chat: it goes by the route
+//! Pure. An entry of the configuration says how its chat is reached; a chat without one is reached by what its app's kind
+//! gives: the member of a one-to-one chat by `message/send`, a conversation by its JSON gateway, an aibot's message by its
+//! own `response_url`. A reply remembers the digest of its chat's route from when it was queued; [`guard`] compares that
+//! with today's routes, so that no edit of the configuration can move a reply to another chat: it goes by the route
 //! of its own chat, or nowhere.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::config::settings::{Chat, Settings};
-use crate::model::RouteDigest;
-use crate::sender::channel::{Channel, GroupRobot};
+use url::Url;
+
+use crate::config::is_loopback;
+use crate::config::settings::{App, AppKind, Chat, ChatWay, Settings};
+use crate::model::{ChatKind, Delivery, MessageKey, ReplyTo, RouteDigest, Secret, now_ms};
+use crate::sender::channel::{AppChat, AppMessage, Channel, GroupRobot, JsonGateway, ResponseUrl};
 use crate::store::Pace;
-use crate::wecom::message::Limits;
+use crate::wecom::verdict::ChannelKind;
+
+/// How long a `response_url` may be called (document/path/101138), from when its message was taken.
+const RESPONSE_URL_LIVES: Duration = Duration::from_secs(3600);
 
 /// How one chat is reached now.
 #[derive(Clone, Debug)]
@@ -20,29 +29,57 @@ pub struct Route {
     pub digest: RouteDigest,
     /// The way itself.
     pub channel: Arc<dyn Channel>,
-    /// Rate of the robot.
+    /// Rate of the chat.
     pub pace: Pace,
     /// 1..=100; an operator's weight in the store wins over it.
     pub weight: u32,
-    /// What people call the chat.
-    pub name: Option<String>,
 }
 
 impl Route {
+    fn new(digest: RouteDigest, channel: impl Channel + 'static, pace: Pace, weight: u32) -> Self {
+        let pace = channel.most().map_or(pace, |most| slower(pace, most));
+        Self { digest, channel: Arc::new(channel), pace, weight }
+    }
+
     fn of(chat: &Chat) -> Option<Self> {
-        let webhook = chat.webhook.as_ref()?;
-        Some(Self {
-            digest: webhook.digest.clone(),
-            channel: Arc::new(GroupRobot::new(webhook.url.clone())),
-            pace: chat.pace,
-            weight: chat.weight,
-            name: chat.name.clone(),
+        Some(match chat.way.as_ref()? {
+            ChatWay::Webhook(webhook) => {
+                let robot = GroupRobot::new(webhook.url.clone());
+                Self::new(webhook.digest.clone(), robot, chat.pace, chat.weight)
+            }
+            ChatWay::AppChat(api) => {
+                let app_chat = AppChat::new(api.clone(), &chat.id);
+                Self::new(app_chat.digest(), app_chat, chat.pace, chat.weight)
+            }
         })
     }
 
-    /// What one message may hold, in bytes.
-    pub fn limits(&self) -> &Limits {
-        self.channel.limits()
+    /// Whether it takes one call, and no second one.
+    pub fn is_single_use(&self) -> bool {
+        self.channel.kind() == ChannelKind::ResponseUrl
+    }
+}
+
+/// The one that allows less in its time.
+fn slower(a: Pace, b: Pace) -> Pace {
+    let per_hour = |pace: Pace| f64::from(pace.limit) / pace.window.as_secs_f64();
+    if per_hour(a) <= per_hour(b) { a } else { b }
+}
+
+/// What is to be answered: a chat, and what its message said of how that can be done.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The message.
+    pub key: &'a MessageKey,
+    /// What it said.
+    pub reply_to: &'a ReplyTo,
+    /// When it was taken, Unix ms.
+    pub received_at: i64,
+}
+
+impl<'a> From<&'a Delivery> for Destination<'a> {
+    fn from(delivery: &'a Delivery) -> Self {
+        Self { key: &delivery.key, reply_to: &delivery.reply_to, received_at: delivery.received_at }
     }
 }
 
@@ -58,6 +95,15 @@ pub enum NoRoute {
     /// Two chats claim the chat's route, so neither has it.
     #[error("the chat's route is used by another chat too")]
     Shared,
+    /// The message's own address leads to a host that is not allowed.
+    #[error("the response_url leads to a host that is not in webhook_hosts, or there without encryption")]
+    ForeignResponseUrl,
+    /// The message's own address is over.
+    #[error("the response_url is older than an hour")]
+    ResponseUrlExpired,
+    /// The message's own address has had its one call.
+    #[error("the response_url was used by an earlier answer")]
+    ResponseUrlUsed,
 }
 
 impl NoRoute {
@@ -67,6 +113,9 @@ impl NoRoute {
             Self::Missing => "route_missing",
             Self::Changed => "route_changed",
             Self::Shared => "route_shared",
+            Self::ForeignResponseUrl => "response_url_host",
+            Self::ResponseUrlExpired => "response_url_expired",
+            Self::ResponseUrlUsed => "response_url_used",
         }
     }
 }
@@ -87,14 +136,19 @@ impl ChatRef {
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     by_app: HashMap<String, HashMap<String, Route>>,
-    /// Whose each route is: one chat each, unless the configuration is at fault.
+    /// Whose each webhook is: one chat's, unless the configuration is at fault.
     owners: HashMap<RouteDigest, Vec<ChatRef>>,
+    /// For the chats without a route of their own.
+    apps: HashMap<String, Arc<App>>,
+    /// Hosts that a `response_url` may lead to.
+    hosts: Vec<String>,
 }
 
 impl Routes {
     /// Reads the routes off the settings.
     pub fn new(settings: &Settings) -> Self {
-        let mut routes = Self::default();
+        let apps = settings.apps.iter().map(|(id, app)| (id.clone(), app.clone())).collect();
+        let mut routes = Self { apps, hosts: settings.wecom.webhook_hosts.clone(), ..Self::default() };
         for app in settings.apps.values() {
             for chat in app.chats.values() {
                 if let Some(route) = Route::of(chat) {
@@ -106,14 +160,63 @@ impl Routes {
     }
 
     fn insert(&mut self, app: &str, chat: &str, route: Route) {
-        let owner = ChatRef { app: app.to_owned(), chat: chat.to_owned() };
-        self.owners.entry(route.digest.clone()).or_default().push(owner);
+        if route.channel.kind() == ChannelKind::GroupRobot {
+            let owner = ChatRef { app: app.to_owned(), chat: chat.to_owned() };
+            self.owners.entry(route.digest.clone()).or_default().push(owner);
+        }
         self.by_app.entry(app.to_owned()).or_default().insert(chat.to_owned(), route);
     }
 
-    /// The route of a chat now.
+    /// The route that the configuration gives a chat.
     pub fn of(&self, app: &str, chat: &str) -> Option<&Route> {
         self.by_app.get(app)?.get(chat)
+    }
+
+    /// How an answer reaches its chat now.
+    ///
+    /// # Errors
+    /// [`NoRoute`] where it does not.
+    pub fn find(&self, to: Destination<'_>) -> Result<Route, NoRoute> {
+        let [app, chat, sender, _] = to.key.parts();
+        if let Some(route) = self.of(&app, &chat) {
+            return Ok(route.clone());
+        }
+        let app = self.apps.get(&app).ok_or(NoRoute::Missing)?;
+        let weight = app.chats.get(&chat).map_or(1, |chat| chat.weight);
+        let pace = app.chats.get(&chat).map_or(app.pace, |chat| chat.pace);
+        match &app.kind {
+            AppKind::App(_) => {
+                // A group that has no entry is nobody's: its id must never be read as a member's.
+                let api = app.api.clone().filter(|_| to.reply_to.chat_kind == ChatKind::Single);
+                let message = api.and_then(|api| AppMessage::new(api, &sender, app.on_unknown));
+                let message = message.ok_or(NoRoute::Missing)?;
+                Ok(Route::new(message.digest(), message, pace, weight))
+            }
+            AppKind::Json(_) => {
+                let gateway = app.gateway.clone().ok_or(NoRoute::Missing)?;
+                let gateway = JsonGateway::new(gateway, &chat, app.on_unknown);
+                Ok(Route::new(gateway.digest(), gateway, pace, weight))
+            }
+            AppKind::Aibot(_) => {
+                let url = to.reply_to.response_url.as_ref().ok_or(NoRoute::Missing)?;
+                self.may_be_called(url, to.received_at)?;
+                let response_url = ResponseUrl::new(url.clone());
+                Ok(Route::new(response_url.digest(), response_url, pace, weight))
+            }
+            AppKind::GroupRobot(_) => Err(NoRoute::Missing),
+        }
+    }
+
+    /// A callback is no authority on where requests may go.
+    fn may_be_called(&self, url: &Secret, received_at: i64) -> Result<(), NoRoute> {
+        let url = Url::parse(url.expose()).map_err(|_| NoRoute::ForeignResponseUrl)?;
+        let is_known = url.host_str().is_some_and(|host| self.hosts.iter().any(|known| known == host));
+        let is_private = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url));
+        if !is_known || !is_private {
+            return Err(NoRoute::ForeignResponseUrl);
+        }
+        let ends = received_at.saturating_add(i64::try_from(RESPONSE_URL_LIVES.as_millis()).unwrap_or(i64::MAX));
+        if now_ms() > ends { Err(NoRoute::ResponseUrlExpired) } else { Ok(()) }
     }
 
     fn belongs_to_another(&self, digest: &RouteDigest, app: &str, chat: &str) -> bool {
@@ -121,15 +224,21 @@ impl Routes {
     }
 }
 
-/// By which route a reply of (`app`, `chat`) that was queued for the route `recorded` may leave now.
+/// By which route a reply may leave now.
 ///
-/// A chat whose webhook was replaced keeps its waiting replies: the new webhook is its own, and the old one is nobody's.
-pub fn guard<'a>(recorded: &RouteDigest, app: &str, chat: &str, routes: &'a Routes) -> Result<&'a Route, NoRoute> {
-    let current = routes.of(app, chat).ok_or(NoRoute::Missing)?;
+/// A chat whose webhook was replaced keeps its waiting replies: the new webhook is its own, and the old one is nobody's. A
+/// reply whose body says where it goes leaves by the route that it was made for, or not at all.
+///
+/// # Errors
+/// [`NoRoute`] where it may leave by none.
+pub fn guard(delivery: &Delivery, routes: &Routes) -> Result<Route, NoRoute> {
+    let (app, chat, recorded) = (delivery.app.as_str(), delivery.chat_id.as_str(), &delivery.route);
+    let current = routes.find(delivery.into())?;
     if routes.belongs_to_another(&current.digest, app, chat) {
         return Err(NoRoute::Shared);
     }
-    if routes.belongs_to_another(recorded, app, chat) {
+    let is_replaced = *recorded != current.digest;
+    if is_replaced && (delivery.bound || current.channel.is_bound() || routes.belongs_to_another(recorded, app, chat)) {
         return Err(NoRoute::Changed);
     }
     Ok(current)

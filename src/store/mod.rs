@@ -16,6 +16,7 @@ pub mod embedded;
 mod held;
 pub mod journal;
 pub mod lock;
+mod notes;
 mod outage;
 pub mod redis;
 mod wakeups;
@@ -25,9 +26,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
+use crate::model::{Delivery, Lane, Message, MessageKey, ReplyTo, RouteDigest, Secret, Session};
 pub use held::{Held, HeldLeases};
 pub use journal::{Entry, JournalBatch, Line, Stage};
+pub use notes::{Note, NoteWrite, Noted};
 pub use outage::Outage;
 pub use wakeups::Wakeups;
 
@@ -183,6 +185,8 @@ pub struct LateTicket {
     pub received_at: i64,
     /// See [`Delivery::expires_at`].
     pub expires_at: i64,
+    /// See [`Delivery::reply_to`].
+    pub reply_to: ReplyTo,
 }
 
 /// A late answer. Its deliveries are built by `seq` so that a repeat is recognised.
@@ -213,6 +217,10 @@ pub struct Waiting {
     pub received_at: i64,
     /// See [`LateTicket::expires_at`].
     pub expires_at: i64,
+    /// See [`LateTicket::reply_to`].
+    pub reply_to: ReplyTo,
+    /// How many answers (by seq) it got already.
+    pub answers: u64,
 }
 
 /// What became of a [`LateAnswer`].
@@ -241,7 +249,8 @@ pub struct ClaimedReply {
     pub refusals: u32,
     /// Failures of this lane in a row (of any delivery), for its back-off.
     pub failures: u32,
-    /// An earlier lease began an attempt and never settled it: the answer is unknown (P7).
+    /// An earlier lease began an attempt and never settled it, or settled it as [`ParkReason::Unanswered`]: it may have been
+    /// sent (P7).
     pub begun: bool,
 }
 
@@ -343,6 +352,9 @@ pub enum ParkReason {
     Paced,
     /// A failure that certainly did not send: counts an attempt.
     Transient,
+    /// An attempt without an answer, which may have sent and is to be repeated: counts an attempt, and the head stays begun,
+    /// so that whoever claims it next knows.
+    Unanswered,
     /// Configuration or an operator: counts nothing.
     Held,
 }
@@ -353,6 +365,7 @@ impl ParkReason {
         match self {
             Self::Paced => "paced",
             Self::Transient => "backing_off",
+            Self::Unanswered => "unanswered",
             Self::Held => "held",
         }
     }
@@ -443,6 +456,21 @@ pub trait Store: Send + Sync + 'static {
 
     /// Clears a chat's dead mark (an `add_to_chat` event, an operator).
     async fn revive(&self, lane: &Lane) -> Result<()>;
+
+    /// What the notes say, in their order.
+    async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>>;
+
+    /// Writes a note, over what stands there; `false` where it asks for the note's lock and that is another's by now.
+    async fn write_note(&self, write: NoteWrite) -> Result<bool>;
+
+    /// Drops a note, if it still says `seen` (`None`: whatever it says). Answers whether there was one to drop.
+    async fn drop_note(&self, note: &Note, seen: Option<&Secret>) -> Result<bool>;
+
+    /// Takes a note's lock for `owner`, for so long; `false` where somebody has it, `owner` too.
+    async fn lock_note(&self, note: &Note, owner: &str, ttl: Duration) -> Result<bool>;
+
+    /// Gives a note's lock back, if it is `owner`'s.
+    async fn unlock_note(&self, note: &Note, owner: &str) -> Result<()>;
 
     /// Status of the given chats, in their order.
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>>;

@@ -134,7 +134,7 @@ fn webhooks() {
 fn a_bare_key_a_full_url_and_blanks_are_the_same_route() {
     let route = |webhook: &str| {
         let text = robot(&format!("[[chats]]\nid = \"c\"\nwebhook = \"{webhook}\""));
-        Folder::new().app("a", &text).settings().apps["a"].chats["c"].webhook.clone().unwrap()
+        Folder::new().app("a", &text).settings().apps["a"].chats["c"].webhook().unwrap().clone()
     };
     let [full, bare, blank] = [route(&format!("{HOOK}k-1_A")), route("k-1_A"), route(&format!(" {HOOK}k-1_A\\n"))];
     assert_eq!(full.url.expose(), format!("{HOOK}k-1_A"));
@@ -147,7 +147,7 @@ fn a_bare_key_a_full_url_and_blanks_are_the_same_route() {
 fn a_bare_key_goes_where_the_api_is_and_loopback_needs_no_tls() {
     let gateway = "wecom = { api_base = \"http://127.0.0.1:7000/wx/\", webhook_hosts = [\"127.0.0.1\"] }";
     let settings = Folder::new().gateway(gateway).app("a", &robot("[[chats]]\nid = \"c\"\nwebhook = \"k\"")).settings();
-    let webhook = settings.apps["a"].chats["c"].webhook.as_ref().unwrap();
+    let webhook = settings.apps["a"].chats["c"].webhook().unwrap();
     assert_eq!(webhook.url.expose(), "http://127.0.0.1:7000/wx/cgi-bin/webhook/send?key=k");
 }
 

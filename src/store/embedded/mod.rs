@@ -5,7 +5,7 @@
 //! done elsewhere (writing and reading JSON) is done in the caller's task. Nothing of the state lives in memory: after a
 //! crash the file is everything.
 //!
-//! - `inbound`, `outbound`, `late`, `observe`: the verbs, as functions of one `step::Step`.
+//! - `inbound`, `outbound`, `late`, `notes`, `observe`: the verbs, as functions of one `step::Step`.
 //! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
@@ -13,6 +13,7 @@ mod chat;
 mod checkpoint;
 mod inbound;
 mod late;
+mod notes;
 mod observe;
 mod outbound;
 mod pace;
@@ -39,14 +40,14 @@ use self::writer::{Call, Work, Writer};
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Result, Settle, Settled, Side, Store, StoreError, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Note, NoteWrite, Noted, Result, Settle, Settled, Side, Store, StoreError, Waiting, Wakeups,
 };
-use crate::model::{Lane, now_ms};
+use crate::model::{Lane, Secret, now_ms};
 
 /// How long a statement waits for another connection's lock (the checkpoint's, or a shell's).
 const BUSY: Duration = Duration::from_secs(5);
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 2;
+const LAYOUT: i64 = 3;
 
 /// SQLite in one file, written by one thread.
 pub struct EmbeddedStore {
@@ -127,7 +128,9 @@ fn connect(file: &Path) -> Result<Connection> {
 fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<()> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let layout: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if layout != 0 && layout != LAYOUT {
+    if layout == 2 {
+        transaction.execute("ALTER TABLE late ADD COLUMN reply_to TEXT NOT NULL DEFAULT '{}'", [])?;
+    } else if layout != 0 && layout != LAYOUT {
         let text = format!("{} has layout {layout}, this program knows {LAYOUT}", file.display());
         return Err(StoreError::Refused(text));
     }
@@ -253,6 +256,29 @@ impl Store for EmbeddedStore {
     async fn revive(&self, lane: &Lane) -> Result<()> {
         let lane = lane.clone();
         self.step(move |step| outbound::revive(step, &lane)).await
+    }
+
+    async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>> {
+        self.each(notes, notes::read).await
+    }
+
+    async fn write_note(&self, write: NoteWrite) -> Result<bool> {
+        self.step(move |step| notes::write(step, &write)).await
+    }
+
+    async fn drop_note(&self, note: &Note, seen: Option<&Secret>) -> Result<bool> {
+        let (note, seen) = (note.clone(), seen.cloned());
+        self.step(move |step| notes::forget(step, &note, seen.as_ref())).await
+    }
+
+    async fn lock_note(&self, note: &Note, owner: &str, ttl: Duration) -> Result<bool> {
+        let (note, owner) = (note.clone(), owner.to_owned());
+        self.step(move |step| notes::lock(step, &note, &owner, ttl)).await
+    }
+
+    async fn unlock_note(&self, note: &Note, owner: &str) -> Result<()> {
+        let (note, owner) = (note.clone(), owner.to_owned());
+        self.step(move |step| notes::unlock(step, &note, &owner)).await
     }
 
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>> {

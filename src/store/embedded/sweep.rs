@@ -1,4 +1,4 @@
-//! Forgets marks, sessions and tickets whose time is over.
+//! Forgets marks, sessions, tickets and notes whose time is over.
 //!
 //! Readers never see them (every query asks for `expires_at`), so this only keeps the file small. There is no index by
 //! expiry, which each message would pay for three times: instead the tables are walked by key, round and round, and twice
@@ -33,7 +33,7 @@ macro_rules! walk {
     };
 }
 
-const TABLES: [Walk; 3] = [walk!("marks"), walk!("sessions"), walk!("late")];
+const TABLES: [Walk; 4] = [walk!("marks"), walk!("sessions"), walk!("late"), walk!("notes")];
 
 /// Where the walk stands.
 #[derive(Default)]
@@ -100,7 +100,7 @@ mod tests {
         }
         let mut sweeper = Sweeper::default();
         // Three stretches of marks, and the end of each table.
-        for _ in 0..6 {
+        for _ in 0..7 {
             sweeper.step(&step).unwrap();
         }
         let left = |even: i64| -> i64 {
