@@ -267,6 +267,37 @@ impl App {
     }
 }
 
+#[cfg(test)]
+impl App {
+    /// An app that does nothing, for tests to change.
+    pub(crate) fn for_tests(id: &str, kind: AppKind) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind,
+            api: None,
+            gateway: None,
+            on_unknown: OnUnknown::Hold,
+            bot_names: Vec::new(),
+            max_reply_age: Duration::from_secs(600),
+            dedup_ttl: Duration::from_secs(3600),
+            chats: BTreeMap::new(),
+            pace: Pace { limit: 20, window: Duration::from_secs(60) },
+            fields: crate::wecom::payload::Fields::default(),
+            rules: Rules {
+                prefixes: Vec::new(),
+                unknown_command: UnknownCommand::Ignore,
+                sensitive: Vec::new(),
+                commands_on_mention: false,
+                bare_name: false,
+                commands: Vec::new(),
+                keywords: Vec::new(),
+                mention: None,
+                bindings: Vec::new(),
+            },
+        }
+    }
+}
+
 /// What posts an app's callbacks.
 #[derive(Clone, Debug)]
 pub enum AppKind {

@@ -191,7 +191,7 @@ mod tests {
     }
 
     fn tally(attempts: u32, refusals: u32, failures: u32) -> Tally {
-        Tally { attempts, refusals, failures }
+        Tally { attempts, refusals, failures, may_repeat: false }
     }
 
     fn ended(back_off: Option<u64>) -> Fate {
@@ -223,6 +223,7 @@ mod tests {
             (Verdict::NotTried, tally(2, 2, 0), again(2, Held), None, Some("not_tried"), true),
             (Verdict::ChatGone, tally(0, 0, 0), gone, Some(Dead), Some("chat_gone"), true),
             (Verdict::Rejected, tally(0, 0, 5), ended(None), Some(Dead), Some("rejected"), false),
+            (Verdict::Partial, tally(0, 0, 0), ended(None), Some(Dead), Some("partial"), false),
             (Verdict::Unknown, tally(0, 0, 0), ended(Some(1)), Some(Unknown), Some("no_answer"), false),
             (Verdict::Unknown, tally(2, 0, 2), ended(Some(4)), Some(Unknown), Some("no_answer"), false),
             (Verdict::Unknown, tally(0, 0, 6), ended(Some(60)), Some(Unknown), Some("no_answer"), false),
@@ -231,6 +232,66 @@ mod tests {
         for (verdict, tally, fate, state, reason, alarm) in rows {
             let got = decide(verdict, tally, &route(), 0.0);
             assert_eq!(got, Decision { fate, state, reason, alarm }, "{verdict:?} after {tally:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_far_side_knows_is_repeated_and_nothing_else() {
+        let after = |verdict, attempts, may_repeat| {
+            decide(verdict, Tally { may_repeat, ..tally(attempts, 0, attempts) }, &route(), 0.0)
+        };
+        for (attempts, wait) in [(0, 1), (1, 2), (2, 4), (3, 8), (9, 60)] {
+            let decision = after(Verdict::Unknown, attempts, true);
+            assert_eq!(decision.fate, again(wait, ParkReason::Unanswered));
+            assert_eq!((decision.state, decision.reason), (None, Some("no_answer")));
+            // It is not given up for having failed three times either.
+            assert_eq!(after(Verdict::Transient, attempts, true).state, None);
+        }
+        assert_eq!(after(Verdict::Unknown, 0, false).state, Some(Outcome::Unknown));
+    }
+
+    #[test]
+    fn after_an_attempt_without_an_answer_only_a_delivery_tells() {
+        let after = |verdict, tally| decide(verdict, tally, &route(), 0.0).after_unanswered();
+        assert_eq!(after(Verdict::Delivered, tally(1, 0, 1)).state, Some(Outcome::Delivered));
+        for verdict in [Verdict::Rejected, Verdict::Partial, Verdict::ChatGone, Verdict::Unknown] {
+            assert_eq!(after(verdict, tally(1, 0, 1)).state, Some(Outcome::Unknown), "{verdict:?}");
+        }
+        for (verdict, tally) in [(Verdict::Transient, tally(2, 0, 2)), (Verdict::Paced(MINUTE), tally(0, 2, 0))] {
+            assert_eq!(after(verdict, tally).state, Some(Outcome::Unknown), "{verdict:?}");
+        }
+        for verdict in [Verdict::Configuration, Verdict::NotTried, Verdict::Token, Verdict::Paced(MINUTE)] {
+            let decision = after(verdict, tally(1, 0, 1));
+            assert!(matches!(decision.fate, Fate::Again { why: ParkReason::Unanswered, .. }), "{decision:?}");
+        }
+        for decision in [Decision::too_old(), Decision::chat_dead(), Decision::no_route(NoRoute::Missing)] {
+            assert_eq!(decision.after_unanswered().state, Some(Outcome::Unknown));
+        }
+    }
+
+    #[test]
+    fn only_the_api_speaks_for_the_whole_app() {
+        use AppState::{Held, Unsaid, Works};
+        let rows = [
+            (Verdict::Configuration, Held),
+            (Verdict::Token, Held),
+            (Verdict::Paced(MINUTE), Held),
+            (Verdict::Paced(Duration::from_secs(3)), Unsaid),
+            (Verdict::Delivered, Works),
+            (Verdict::Partial, Works),
+            (Verdict::Rejected, Works),
+            (Verdict::ChatGone, Works),
+            (Verdict::Transient, Unsaid),
+            (Verdict::NotTried, Unsaid),
+            (Verdict::Unknown, Unsaid),
+        ];
+        for (verdict, expected) in rows {
+            for channel in [ChannelKind::AppMessage, ChannelKind::AppChat] {
+                assert_eq!(app_state(channel, verdict), expected, "{channel:?} {verdict:?}");
+            }
+            for channel in [ChannelKind::GroupRobot, ChannelKind::ResponseUrl, ChannelKind::JsonGateway] {
+                assert_eq!(app_state(channel, verdict), Unsaid, "{channel:?} {verdict:?}");
+            }
         }
     }
 

@@ -89,6 +89,8 @@ struct Desk {
 #[derive(Default)]
 struct Slot {
     current: Mutex<Option<Current>>,
+    /// The last one that was refused: somebody who read it before may bring it late, and it must not come back by that.
+    refused: Mutex<Option<Secret>>,
     /// Held by the one task of this process that looks for a token.
     asking: tokio::sync::Mutex<()>,
 }
@@ -124,10 +126,15 @@ impl Slot {
         self.current().clone().filter(|current| Instant::now() < current.ends)
     }
 
+    fn last_refused(&self) -> MutexGuard<'_, Option<Secret>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn keep(&self, token: Secret, left: Duration) {
         let ends = Instant::now() + left.saturating_sub(MARGIN);
         let early = EARLY.mul_f64(rand::random_range(1.0..1.2));
-        let refresh = ends.checked_sub(early).unwrap_or_else(Instant::now);
+        // One that lives shorter than that is not asked for at each send all the same.
+        let refresh = ends.checked_sub(early).map_or(ends, |at| at.max(Instant::now() + AGAIN));
         *self.current() = Some(Current { token, ends, refresh });
     }
 
@@ -163,6 +170,7 @@ impl Tokens {
     pub async fn refused(&self, api: &Api, token: &Secret) {
         let (desk, names) = (&*self.0, Names::of(api));
         let slot = desk.slot(&names.token);
+        *slot.last_refused() = Some(token.clone());
         slot.current().take_if(|current| current.token == *token);
         if let Err(error) = desk.store.drop_note(&names.token, Some(token)).await {
             warn!(%error, "a refused access token could not be given up");
@@ -215,7 +223,9 @@ impl Desk {
     /// What all processes know: a token, or why there is none for now.
     async fn known(&self, names: &Names, slot: &Slot) -> store::Result<Option<Result<Secret, NoToken>>> {
         let mut noted = self.store.read_notes(vec![names.token.clone(), names.none.clone()]).await?.into_iter();
-        if let Some(Noted { value, left }) = noted.next().flatten().filter(|noted| noted.left > MARGIN) {
+        let refused = slot.last_refused().clone();
+        let is_good = |noted: &Noted| noted.left > MARGIN && refused.as_ref() != Some(&noted.value);
+        if let Some(Noted { value, left }) = noted.next().flatten().filter(is_good) {
             slot.keep(value.clone(), left);
             return Ok(Some(Ok(value)));
         }
@@ -239,6 +249,8 @@ impl Desk {
         let written = match &answer {
             Ok((token, lives)) => {
                 info!(corp_id = api.corp_id, agent_id = api.agent_id, "a new access token");
+                // Fresh from WeCom, even where it is the one that was refused.
+                slot.last_refused().take();
                 slot.keep(token.clone(), *lives);
                 let value = token.clone();
                 let write = NoteWrite { note: names.token.clone(), value, ttl: *lives, owner: Some(owner) };

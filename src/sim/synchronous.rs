@@ -34,7 +34,7 @@ use crate::action::{self, Actions, Answer, Request};
 use crate::config::settings::{self, AppKind};
 use crate::model::{Message, Session, now_ms};
 use crate::rules::{Decision, RuleError, RuleSet, Run};
-use crate::sender::channel::{self, Channel, GroupRobot};
+use crate::sender::channel::{self, GroupRobot};
 use crate::wecom::crypto::CallbackCrypto;
 use crate::wecom::payload::{self, Payload};
 use crate::wecom::{envelope, message};

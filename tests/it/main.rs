@@ -5,6 +5,7 @@
 
 mod admin;
 mod callback;
+mod channels;
 mod compare;
 mod gateway;
 mod redis_server;

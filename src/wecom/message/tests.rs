@@ -91,9 +91,8 @@ fn types_that_cannot_be_sent_are_named() {
     for message in [json!({}), json!({"msgtype": 1}), json!("hi"), json!(null), json!([])] {
         assert_eq!(refused(message), "a message is an object with a text `msgtype`");
     }
-    let plain_only = Limits { text: 2048, markdown: 2048, markdown_v2: 0 };
     let message = json!({"msgtype": "markdown_v2", "markdown_v2": {"content": "x"}});
-    assert_eq!(fit(&message, &plain_only), Err(MessageError::UnsupportedType("markdown_v2")));
+    assert_eq!(fit(&message, &APP_MESSAGE), Err(MessageError::UnsupportedType("markdown_v2")));
 }
 
 #[test]
