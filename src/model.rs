@@ -119,6 +119,13 @@ pub struct ReplyTo {
     pub response_url: Option<Secret>,
 }
 
+impl ReplyTo {
+    /// Whether it says nothing but what is taken for granted.
+    fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 const DIGEST_ID: &str = "digest:";
 
 /// The id of a callback that carries none, from the hex digest of its decrypted payload.
@@ -237,7 +244,7 @@ pub struct Delivery {
     /// The chat it answers into: always the message's own.
     pub chat_id: String,
     /// How the message it answers can be answered.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "ReplyTo::is_plain")]
     pub reply_to: ReplyTo,
     /// The request's whole body, checked and within the channel's limits: every attempt writes these very bytes.
     pub message: serde_json::Value,

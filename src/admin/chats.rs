@@ -104,18 +104,15 @@ fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
     let is_dead = status.dead.is_some() && route.is_none_or(|route| status.dead.as_ref() == Some(&route.digest));
     let by_api = route.is_none_or(|route| route.channel.kind().is_api());
     let hold = state.holds.reason(&app).filter(|_| by_api);
-    let held = |open, held| if hold.is_some() && !is_dead && !status.paused { held } else { open };
+    let is_held = hold.is_some() && !is_dead && !status.paused;
     ChatItem {
         name: configured.and_then(|chat| chat.name.clone()),
         depth: status.depth,
         oldest_wait_ms: status.oldest.map(|oldest| now.saturating_sub(oldest).max(0)),
-        waits_for: waits_for(&status).map(|waits| held(waits, "hold")),
+        waits_for: waits_for(&status).map(|waits| if is_held { "hold" } else { waits }),
         wake_in_ms: status.parked.as_ref().map(|(_, rest)| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
         weight: status.weight.or(configured.map(|chat| chat.weight)).unwrap_or(1),
-        state: match &hold {
-            Some(_) if !is_dead => ChatState::Paused,
-            _ => chat_state(&status, is_dead),
-        },
+        state: if is_held { ChatState::Paused } else { chat_state(&status, is_dead) },
         last_error: status.last_error,
         hold,
         app,
@@ -194,6 +191,7 @@ mod tests {
             (parked(ParkReason::Held), ChatState::Paused, Some("hold")),
             (parked(ParkReason::Paced), ChatState::Paced, Some("pace")),
             (parked(ParkReason::Transient), ChatState::BackingOff, Some("back_off")),
+            (parked(ParkReason::Unanswered), ChatState::BackingOff, Some("back_off")),
             (busy, ChatState::Active, Some("turn")),
         ];
         for (status, state, waits) in cases {

@@ -63,7 +63,10 @@ pub(super) async fn post(
         lane,
         seq: late.seq,
         replies: deliveries,
-        turn: Turn { weight: route.as_ref().map_or(1, |route| route.weight), head_start: state.settings.sender.head_start },
+        turn: Turn {
+            weight: route.as_ref().map_or(1, |route| route.weight),
+            head_start: state.settings.sender.head_start,
+        },
         depth_limit: state.settings.store.lane_depth,
         lines,
     };

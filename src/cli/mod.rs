@@ -115,9 +115,16 @@ fn sound(settings: &Settings, config: &Path) -> String {
         .collect();
     let (apps, all) = (counted(settings.apps.len(), "app"), counted(chats().count(), "chat"));
     let mut text = format!("The configuration is sound: {apps}, {all}, {} without a route.", silent.len());
-    for id in settings.apps.iter().filter(|(_, app)| matches!(app.kind, AppKind::App(_)) && app.api.is_none()).map(|(id, _)| id) {
+    for id in settings
+        .apps
+        .iter()
+        .filter(|(_, app)| matches!(app.kind, AppKind::App(_)) && app.api.is_none())
+        .map(|(id, _)| id)
+    {
         let mend = "write corp_id, agent_id and secret";
-        text.push_str(&format!("\nHint: app {id:?} can't answer its one-to-one chats, replies there are dropped: {mend}."));
+        text.push_str(&format!(
+            "\nHint: app {id:?} can't answer its one-to-one chats, replies there are dropped: {mend}."
+        ));
     }
     if silent.is_empty() {
         return text;

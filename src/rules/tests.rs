@@ -1,6 +1,5 @@
 //! What each text makes the bot do: one table a rule, and a search for texts that panic.
 
-
 use proptest::prelude::*;
 use serde_json::json;
 

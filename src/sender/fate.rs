@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Outcome, RouteDigest};
+use crate::model::{Delivery, Outcome, RouteDigest};
 use crate::sender::route::NoRoute;
 use crate::store::{ClaimedReply, Fate, ParkReason};
 use crate::wecom::verdict::{ChannelKind, RATE_WINDOW, Verdict};
@@ -61,9 +61,11 @@ pub(super) struct Decision {
 }
 
 impl Decision {
-    /// Its attempt was begun by a process that never settled it: it may have been sent (P7).
-    pub fn interrupted() -> Self {
-        Self::ended(Outcome::Unknown, "interrupted", None).alarming()
+    /// An earlier attempt has no answer, and it can't be repeated (any more): it may have been sent (P7). Where nothing was
+    /// to be repeated, it was a process that never settled it.
+    pub fn left_open(delivery: &Delivery) -> Self {
+        let reason = if delivery.repeat_until.is_some() { "no_answer" } else { "interrupted" };
+        Self::ended(Outcome::Unknown, reason, None).alarming()
     }
 
     /// An attempt before this one has no answer: only a delivery tells what became of it (P7). So the head stays begun while
@@ -304,9 +306,7 @@ mod tests {
 
     #[test]
     fn a_lane_goes_on_unless_it_must_wait() {
-        for decision in
-            [Decision::interrupted(), Decision::too_old(), Decision::chat_dead(), Decision::no_route(NoRoute::Missing)]
-        {
+        for decision in [Decision::too_old(), Decision::chat_dead(), Decision::no_route(NoRoute::Missing)] {
             assert!(decision.lane_goes_on(), "{decision:?}");
         }
         let goes_on = |verdict| decide(verdict, Tally::default(), &route(), 0.0).lane_goes_on();

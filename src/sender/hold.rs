@@ -108,18 +108,21 @@ impl Holds {
         if self.apps.is_empty() {
             return;
         }
-        let notes: Vec<Note> = self.apps.iter().map(|app| Note::hold(app)).collect();
         loop {
-            match self.store.read_notes(notes.clone()).await {
-                Ok(noted) => {
-                    let reasons = noted.into_iter().map(|noted| noted.map(|noted| noted.value.expose().to_owned()));
-                    self.apps.iter().zip(reasons).for_each(|(app, reason)| self.learn(app, reason));
-                }
-                Err(error) => debug!(%error, "what holds the apps could not be read"),
-            }
+            self.look().await;
             if stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
                 return;
             }
+        }
+    }
+
+    async fn look(&self) {
+        match self.store.read_notes(self.apps.iter().map(|app| Note::hold(app)).collect()).await {
+            Ok(noted) => {
+                let reasons = noted.into_iter().map(|noted| noted.map(|noted| noted.value.expose().to_owned()));
+                self.apps.iter().zip(reasons).for_each(|(app, reason)| self.learn(app, reason));
+            }
+            Err(error) => debug!(%error, "what holds the apps could not be read"),
         }
     }
 
@@ -136,5 +139,69 @@ impl Holds {
     fn held(&self) -> MutexGuard<'_, HashMap<String, Held>> {
         // Every change under the lock is one insert or remove: nothing can be half done.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::embedded::EmbeddedStore;
+
+    /// Two processes, and the store that they share.
+    fn two() -> (tempfile::TempDir, SharedStore, Holds, Holds) {
+        let folder = tempfile::tempdir().unwrap();
+        let store: SharedStore = EmbeddedStore::open(folder.path(), 1).unwrap();
+        let holds = || Holds::new(store.clone(), vec!["app".into(), "other".into()]);
+        let (a, b) = (holds(), holds());
+        (folder, store, a, b)
+    }
+
+    /// A minute goes by.
+    async fn pass(store: &SharedStore, all: [&Holds; 2]) {
+        store.unlock_note(&Note::hold("app"), "probe").await.unwrap();
+        for holds in all {
+            holds.held().values_mut().for_each(|held| held.probe = Instant::now());
+        }
+    }
+
+    #[tokio::test]
+    async fn one_lane_of_one_process_tries_once_a_minute() {
+        let (_folder, store, a, b) = two();
+        assert_eq!(a.aside("app").await, None);
+        a.hold("app", "errcode 60020").await;
+        b.look().await;
+        for holds in [&a, &b] {
+            assert_eq!(holds.reason("app").as_deref(), Some("errcode 60020"));
+            let aside = holds.aside("app").await.expect("nobody tries in the first minute");
+            assert!((ASIDE..ASIDE * 2).contains(&aside), "{aside:?}");
+            assert_eq!(holds.aside("other").await, None);
+        }
+        for _ in 0..3 {
+            pass(&store, [&a, &b]).await;
+            let mut tries = 0;
+            for _ in 0..10 {
+                tries += usize::from(a.aside("app").await.is_none());
+                tries += usize::from(b.aside("app").await.is_none());
+            }
+            assert_eq!(tries, 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_that_gets_through_lifts_it_for_all() {
+        let (_folder, store, a, b) = two();
+        a.hold("app", "errcode 45009").await;
+        b.look().await;
+        pass(&store, [&a, &b]).await;
+        assert_eq!(b.aside("app").await, None);
+        b.lift("app").await;
+        a.look().await;
+        for holds in [&a, &b] {
+            assert_eq!((holds.reason("app"), holds.aside("app").await), (None, None));
+        }
+        // A hold that follows has its own first minute.
+        a.hold("app", "errcode 60020").await;
+        b.look().await;
+        assert!(a.aside("app").await.is_some() && b.aside("app").await.is_some());
     }
 }

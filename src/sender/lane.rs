@@ -109,15 +109,10 @@ async fn step(context: &Context, head: Head, stop: &CancellationToken) -> Option
 }
 
 /// Looks at a head before anything is written: what an earlier attempt left open, age, route, the app, then `begin`.
-async fn ready(
-    context: &Context,
-    head: &ClaimedReply,
-    begun: Option<Begun>,
-    route: Result<Route, NoRoute>,
-) -> Ready {
+async fn ready(context: &Context, head: &ClaimedReply, begun: Option<Begun>, route: Result<Route, NoRoute>) -> Ready {
     if begun.is_none() {
         if head.begun && !Tally::of(head, now_ms()).may_repeat {
-            return Ready::End(Decision::interrupted());
+            return Ready::End(Decision::left_open(&head.delivery));
         }
         if now_ms() > head.delivery.expires_at {
             return Ready::End(Decision::too_old());

@@ -386,7 +386,8 @@ mod tests {
         let route = found(&routes, "c", "u", &to(good)).unwrap();
         assert!(route.is_single_use() && !format!("{route:?}").contains("response_code"));
         assert_eq!(found(&routes, "c", "u", &ReplyTo::default()).unwrap_err(), NoRoute::Missing);
-        let foreign = ["https://evil.example/x", "http://qyapi.weixin.qq.com/x", "file:///etc/passwd", "", "qyapi.weixin.qq.com"];
+        let foreign =
+            ["https://evil.example/x", "http://qyapi.weixin.qq.com/x", "file:///etc/passwd", "", "qyapi.weixin.qq.com"];
         for url in foreign {
             assert_eq!(found(&routes, "c", "u", &to(url)).unwrap_err(), NoRoute::ForeignResponseUrl, "{url}");
         }

@@ -166,6 +166,14 @@ impl Tokens {
         Ok(slot.good().map_or(current.token, |current| current.token))
     }
 
+    /// The early refresh of every token is due.
+    #[cfg(test)]
+    pub fn hurry(&self) {
+        for slot in self.0.slots.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            slot.current().iter_mut().for_each(|current| current.refresh = Instant::now());
+        }
+    }
+
     /// `token` was refused: it is nobody's any more, unless another has taken its place already.
     pub async fn refused(&self, api: &Api, token: &Secret) {
         let (desk, names) = (&*self.0, Names::of(api));

@@ -256,4 +256,3 @@ impl Drop for FakeWeCom {
         self.closing.cancel();
     }
 }
-

@@ -167,7 +167,10 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
         mark_ttl: app.settings.mark_ttl(message),
         session,
         replies: replies.deliveries,
-        turn: Turn { weight: found.as_ref().map_or(1, |route| route.weight), head_start: context.settings.sender.head_start },
+        turn: Turn {
+            weight: found.as_ref().map_or(1, |route| route.weight),
+            head_start: context.settings.sender.head_start,
+        },
         depth_limit: context.settings.store.lane_depth,
         await_late: (outcome == Outcome::Waiting).then_some(ticket),
         lines,

@@ -87,9 +87,8 @@ impl Origin {
             route: route.digest.clone(),
             bound: route.channel.is_bound(),
             // Counted from before the first attempt: always within what the far side remembers.
-            repeat_until: known_for.map(|span| {
-                self.received_at.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))
-            }),
+            repeat_until: known_for
+                .map(|span| self.received_at.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))),
             expires_at: self.expires_at,
             received_at: self.received_at,
         }

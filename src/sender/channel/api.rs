@@ -38,7 +38,8 @@ pub(super) async fn post(wire: &Wire, api: &Arc<settings::Api>, path: &str, body
 }
 
 async fn post_with(wire: &Wire, path: &str, token: &Secret, body: &Value) -> Reply {
-    let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("access_token", token.expose()).finish();
+    let query =
+        url::form_urlencoded::Serializer::new(String::new()).append_pair("access_token", token.expose()).finish();
     let url = format!("{}/cgi-bin/{path}?{query}", wire.api_base);
     masked(wire::post(&wire.client, &url, body).await, token.expose())
 }

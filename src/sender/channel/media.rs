@@ -138,7 +138,9 @@ mod tests {
         assert_eq!(upload.content, b"hello world");
         let (boundary, form) = upload.form();
         let form = String::from_utf8(form).unwrap();
-        assert!(form.contains("filename=\"a_b.txt\"; filelength=11\r\n") && form.ends_with(&format!("--{boundary}--\r\n")));
+        assert!(
+            form.contains("filename=\"a_b.txt\"; filelength=11\r\n") && form.ends_with(&format!("--{boundary}--\r\n"))
+        );
         assert_eq!(upload.message(&Secret::new("m1")), json!({"msgtype": "file", "file": {"media_id": "m1"}}));
         for message in [json!({"msgtype": "file", "file": {"media_id": "m"}}), crate::wecom::message::text("hi")] {
             assert!(Upload::of(&message).is_none(), "{message}");

@@ -18,7 +18,9 @@ use crate::model::{ChatKind, Delivery, Lane, Message, RouteDigest, Secret, Sende
 use crate::sender::channel::http_client;
 use crate::sender::{Routes, Sender};
 use crate::store::embedded::EmbeddedStore;
-use crate::store::{Arrival, ChatStatus, Commit, Enqueued, Entry, Line, Pace, Settle, SharedStore, Stage, Store, Turn};
+use crate::store::{
+    Arrival, Begin, Begun, ChatStatus, Commit, Enqueued, Entry, Line, Pace, Settle, SharedStore, Stage, Store, Turn,
+};
 use crate::telemetry::{Health, Metrics};
 use crate::wecom::message::text;
 
@@ -138,6 +140,20 @@ impl Scene {
             lines: Vec::new(),
         };
         self.store.commit(vec![commit]).await.expect("committed");
+    }
+
+    /// A process begins the head of `chat`, the one lane that can be claimed, and dies.
+    pub async fn begin_and_leave(&self, chat: &str) {
+        let lease_for = Duration::from_millis(500);
+        let claimed = self.store.claim_replies(1, lease_for).await.expect("claimed").items.remove(0);
+        let begin = Begin {
+            lease: claimed.lease,
+            delivery_id: claimed.delivery.id,
+            route: self.digest(chat),
+            pace: Pace { limit: 20, window: MINUTE },
+            lease_for,
+        };
+        assert_eq!(self.store.begin(vec![begin]).await.expect("begun"), [Begun::Go]);
     }
 
     /// Starts a sender.

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::model::{Lane, Secret};
 use crate::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Note, NoteWrite, Noted, Result, Settle, Settled, SharedStore, Side, Store, StoreError, Waiting,
-    Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Note, NoteWrite, Noted, Result, Settle, Settled, SharedStore, Side,
+    Store, StoreError, Waiting, Wakeups,
 };
 
 /// How one call goes wrong.

@@ -116,8 +116,8 @@ struct Authorised {
 }
 
 /// Whose token it is, or what is said of it.
-fn app_of(desk: &Desk, asked: &Authorised) -> Result<u64, Response> {
-    desk.outlets().apps.of_token(asked.access_token.as_deref()).map_err(errcode)
+fn app_of(desk: &Desk, asked: &Authorised) -> Result<u64, i64> {
+    desk.outlets().apps.of_token(asked.access_token.as_deref())
 }
 
 async fn message_send(
@@ -128,7 +128,7 @@ async fn message_send(
 ) -> Response {
     let agent_id = match app_of(&desk, &asked) {
         Ok(agent_id) => agent_id,
-        Err(refused) => return refused,
+        Err(code) => return errcode(code),
     };
     let message: Read = read(&body, APP);
     let whole: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -148,8 +148,8 @@ async fn appchat_send(
     Query(asked): Query<Authorised>,
     body: Bytes,
 ) -> Response {
-    if let Err(refused) = app_of(&desk, &asked) {
-        return refused;
+    if let Err(code) = app_of(&desk, &asked) {
+        return errcode(code);
     }
     let whole: Value = serde_json::from_slice(&body).unwrap_or_default();
     let key = app_chat(whole["chatid"].as_str().unwrap_or_default());

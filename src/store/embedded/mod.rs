@@ -40,7 +40,8 @@ use self::writer::{Call, Work, Writer};
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Note, NoteWrite, Noted, Result, Settle, Settled, Side, Store, StoreError, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Note, NoteWrite, Noted, Result, Settle, Settled, Side, Store,
+    StoreError, Waiting, Wakeups,
 };
 use crate::model::{Lane, Secret, now_ms};
 

@@ -71,12 +71,9 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
     };
     let late = commit.await_late.as_ref();
     let [late_ttl, late_received, late_expires, late_reply_to] = match late {
-        Some(ticket) => [
-            ttl(ticket.ttl),
-            ticket.received_at.to_string(),
-            ticket.expires_at.to_string(),
-            json(&ticket.reply_to)?,
-        ],
+        Some(ticket) => {
+            [ttl(ticket.ttl), ticket.received_at.to_string(), ticket.expires_at.to_string(), json(&ticket.reply_to)?]
+        }
         None => Default::default(),
     };
     let mut args = vec![

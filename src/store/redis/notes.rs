@@ -13,11 +13,7 @@ pub(super) async fn read(link: &Link, note: &Note) -> Result<Option<Noted>> {
 }
 
 pub(super) async fn write(link: &Link, write: &NoteWrite) -> Result<bool> {
-    let args = [
-        write.value.expose().to_owned(),
-        encode::ttl(write.ttl),
-        write.owner.clone().unwrap_or_default(),
-    ];
+    let args = [write.value.expose().to_owned(), encode::ttl(write.ttl), write.owner.clone().unwrap_or_default()];
     decode::plain(link.run(&scripts::WRITE_NOTE, &keys::note(&write.note), &args).await?)
 }
 

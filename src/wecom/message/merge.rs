@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn everything_is_one_markdown_in_its_order() {
-        let news = json!({"msgtype": "news", "news": {"articles": [{"title": "t", "url": "https://x", "description": "d"}]}});
+        let news =
+            json!({"msgtype": "news", "news": {"articles": [{"title": "t", "url": "https://x", "description": "d"}]}});
         let card = json!({"msgtype": "template_card", "template_card": {"card_type": "text_notice"}});
         let called = json!({"msgtype": "text", "text": {"content": "hi", "mentioned_list": ["u1", "@all"]}});
         let markdown = json!({"msgtype": "markdown", "markdown": {"content": "**b**"}});

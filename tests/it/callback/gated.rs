@@ -11,8 +11,8 @@ use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Note, NoteWrite, Noted, Result, Settle, Settled, SharedStore, Side, Store, StoreError, Waiting,
-    Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Note, NoteWrite, Noted, Result, Settle, Settled, SharedStore, Side,
+    Store, StoreError, Waiting, Wakeups,
 };
 use wecom_gateway::telemetry::Metrics;
 

@@ -43,10 +43,9 @@ async fn a_file_is_uploaded_once_and_again_when_its_id_is_over(on: On) {
 
 async fn an_id_is_the_robots_own(on: On) {
     let chats = ["c1".to_owned(), "c2".to_owned()];
-    let world = World::with(on, &[], Options::default(), |fake, scenario| {
-        scenario.app(APP, robot_app(fake, APP, &chats))
-    })
-    .await;
+    let world =
+        World::with(on, &[], Options::default(), |fake, scenario| scenario.app(APP, robot_app(fake, APP, &chats)))
+            .await;
     send(&world, "c1", "m1", file("a,b,c,d")).await;
     send(&world, "c2", "m2", file("a,b,c,d")).await;
     assert_eq!((world.fake.uploads(), world.fake.posts(&key("c1")), world.fake.posts(&key("c2"))), (2, 1, 1));

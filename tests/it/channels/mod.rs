@@ -18,10 +18,6 @@ async fn world_of(on: On, app: impl FnOnce(&FakeWeCom) -> Value) -> World {
 }
 
 /// As [`world_of`], with a configuration of its own.
-async fn world_with(
-    on: On,
-    app: impl FnOnce(&FakeWeCom) -> Value,
-    shape: impl FnOnce(Scenario) -> Scenario,
-) -> World {
+async fn world_with(on: On, app: impl FnOnce(&FakeWeCom) -> Value, shape: impl FnOnce(Scenario) -> Scenario) -> World {
     World::with(on, &[], Options::default(), |fake, scenario| shape(scenario.app(APP, app(fake)))).await
 }

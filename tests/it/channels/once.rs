@@ -54,9 +54,7 @@ async fn a_late_answer_takes_the_one_call_and_no_second_one(on: On) {
     world.ends("m1", "waiting").await;
     let trail = world.api("messages/m1", |answer| answer["items"][0]["request_id"].is_string()).await;
     let request_id = trail["items"][0]["request_id"].clone();
-    let late = |seq: u64, content: &str| {
-        json!({"app": APP, "chat": "c1", "request_id": request_id, "seq": seq, "messages": [text(content)]})
-    };
+    let late = |seq: u64, content: &str| json!({"app": APP, "chat": "c1", "request_id": request_id, "seq": seq, "messages": [text(content)]});
     assert_eq!(world.post("replies", &late(1, "[c1 u1 1]")).await, (200, json!({"state": "queued"})));
     assert_eq!(world.post("replies", &late(1, "[c1 u1 1]")).await, (200, json!({"state": "repeat"})));
     assert_eq!(world.post("replies", &late(2, "[c1 u1 2]")).await, (200, json!({"state": "dropped"})));

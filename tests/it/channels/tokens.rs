@@ -19,7 +19,9 @@ on_both_stores!(
 async fn say_all(world: &World, serial: u64, members: u64) {
     join_all((0..members).map(async |n| {
         let user = format!("u{n}");
-        world.post_callback(&app_text(&user, &format!("m{serial}-{n}"), &format!("/echo [{user} {user} {serial}]"))).await;
+        world
+            .post_callback(&app_text(&user, &format!("m{serial}-{n}"), &format!("/echo [{user} {user} {serial}]")))
+            .await;
     }))
     .await;
 }
