@@ -1,7 +1,8 @@
 //! One gateway, put together: everything hangs off one [`App`], so two of them fit in one process.
 //!
-//! Every background loop has a name, a supervisor that starts it again should it panic, and a way to stop. Stopping
-//! goes with the flow: no new callbacks, then the workers, the senders and the records finish what is under way.
+//! Every background loop has a name, a supervisor that starts it again should it panic, and a way to stop. At a stop
+//! nothing new is begun, anywhere, from that moment on. What is under way (callbacks, messages, sends) has `server.drain` to
+//! finish; then it is dropped and its leases are given back. The records and the operators' listener go last.
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -11,28 +12,34 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{error, info, warn};
 
 use crate::action::{self, Actions};
 use crate::admin::{self, AdminState};
 use crate::config::Settings;
 use crate::config::settings::Backend;
-use crate::ingress::Ingress;
+use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
 use crate::records::{Flusher, Records, RecordsError};
 use crate::rules::RuleError;
 use crate::sender::route::Routes;
 use crate::sender::{self, Sender};
+use crate::stop::Stop;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::lock::{PathLock, lock_path};
 use crate::store::redis::RedisStore;
-use crate::store::{SharedStore, StoreError};
+use crate::store::{Depth, SharedStore, Spool, StoreError};
 use crate::telemetry::{Health, Metrics};
 use crate::worker::Workers;
 
-/// How long stopping may take for what is under way, each of: callbacks, messages, replies, records.
-const DRAIN: Duration = Duration::from_secs(8);
+/// How long giving back takes at most, after `server.drain` is over.
+const GIVING_BACK: Duration = Duration::from_secs(1);
+/// How long the records' last flush and operators' requests are waited for after that. With the drain's default, a stop
+/// ends within the 10 s that container engines grant.
+const CLOSING: Duration = Duration::from_secs(2);
+/// How long the store has to say what is left in it.
+const LAST_WORD: Duration = Duration::from_millis(500);
 /// Connections of operators at once.
 const OPERATORS: usize = 64;
 /// More open files than this are not asked for.
@@ -74,9 +81,11 @@ pub struct App {
     callback_addr: SocketAddr,
     admin_addr: SocketAddr,
     health: Arc<Health>,
-    ingress: Task,
-    workers: Task,
-    sender: Task,
+    drain: Duration,
+    store: SharedStore,
+    spool: Option<Arc<Spool>>,
+    /// Callbacks, messages, replies, and the spool where there is one.
+    flow: Vec<Task>,
     flusher: Task,
     admin: Task,
     _lock: PathLock,
@@ -85,7 +94,7 @@ pub struct App {
 /// A background loop and its way to stop.
 struct Task {
     name: &'static str,
-    stop: CancellationToken,
+    stop: Stop,
     handle: JoinHandle<()>,
 }
 
@@ -98,6 +107,7 @@ impl App {
         let lock = lock_path(&settings.store.path)?;
         let store = open_store(&settings)?;
         refuse_foreign(&store).await?;
+        let spool = open_spool(&settings)?;
         let records = Records::open(&settings.database.url).await?;
         let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
         let routes = Arc::new(Routes::new(&settings));
@@ -114,10 +124,22 @@ impl App {
         );
         let flusher =
             Flusher::new(store.clone(), records.clone(), settings.database.retain, metrics.clone(), health.clone());
-        let ingress = Ingress::new(settings.clone(), store.clone(), metrics.clone());
+        let intake = Intake::new(store.clone(), spool.clone(), metrics.clone());
+        let ingress = Ingress::new(settings.clone(), intake, metrics.clone());
+        let replay = spool
+            .clone()
+            .map(|spool| Replay::new(store.clone(), spool, settings.store.lane_depth, metrics.clone(), health.clone()));
         let holds = sender.holds();
-        let state =
-            AdminState { store, records, settings: settings.clone(), routes, holds, metrics, health: health.clone() };
+        let state = AdminState {
+            store: store.clone(),
+            spool: spool.clone(),
+            records,
+            settings: settings.clone(),
+            routes,
+            holds,
+            metrics,
+            health: health.clone(),
+        };
 
         // The rest is for robots, actions, the store and the records.
         let public = (open_files() / 2).saturating_sub(OPERATORS).max(1);
@@ -125,24 +147,38 @@ impl App {
         let (operators, admin_addr) = listen("admin.listen", settings.admin.listen).await?;
         info!(%callback_addr, %admin_addr, apps = settings.apps.len(), "the gateway takes callbacks");
         let (workers, sender, flusher) = (Arc::new(workers), Arc::new(sender), Arc::new(flusher));
+        let mut flow = vec![
+            Task::spawn("ingress", |stop| listener::serve(callbacks, ingress.router(), public, stop.draining)),
+            Task::supervise("workers", move |stop| {
+                let workers = workers.clone();
+                async move { workers.run(stop).await }
+            }),
+            Task::supervise("sender", move |stop| {
+                let sender = sender.clone();
+                async move { sender.run(stop).await }
+            }),
+        ];
+        flow.extend(replay.map(Arc::new).map(|replay| {
+            Task::supervise("replay", move |stop| {
+                let replay = replay.clone();
+                async move { replay.run(stop.draining).await }
+            })
+        }));
         Ok(Self {
             callback_addr,
             admin_addr,
             health,
-            ingress: Task::spawn("ingress", |stop| listener::serve(callbacks, ingress.router(), public, stop)),
-            workers: Task::supervise("workers", move |stop| {
-                let workers = workers.clone();
-                async move { workers.run(stop).await }
-            }),
-            sender: Task::supervise("sender", move |stop| {
-                let sender = sender.clone();
-                async move { sender.run(stop).await }
-            }),
+            drain: settings.server.drain,
+            store,
+            spool,
+            flow,
             flusher: Task::supervise("flusher", move |stop| {
                 let flusher = flusher.clone();
-                async move { flusher.run(stop).await }
+                async move { flusher.run(stop.draining).await }
             }),
-            admin: Task::spawn("admin", |stop| listener::serve(operators, admin::router(state), OPERATORS, stop)),
+            admin: Task::spawn("admin", |stop| {
+                listener::serve(operators, admin::router(state), OPERATORS, stop.draining)
+            }),
             _lock: lock,
         })
     }
@@ -157,20 +193,66 @@ impl App {
         self.admin_addr
     }
 
-    /// Takes no more callbacks, finishes what is under way, and answers when all is done. What has not begun stays
-    /// in the store.
+    /// Begins nothing more, finishes what is under way as far as `server.drain` goes, and answers when all is done. What
+    /// has not begun stays in the store.
     pub async fn stop(self) {
         self.health.drain();
-        for task in [self.ingress, self.workers, self.sender, self.flusher, self.admin] {
-            task.finish().await;
+        let cut = Instant::now() + self.drain;
+        self.flow.iter().for_each(|task| task.stop.draining.cancel());
+        let mut late = Vec::new();
+        for mut task in self.flow {
+            if !task.ends_by(cut).await {
+                late.push(task);
+            }
+        }
+        late.iter().for_each(|task| task.stop.cut.cancel());
+        for task in late {
+            task.finish(cut + GIVING_BACK).await;
+        }
+        let end = Instant::now() + CLOSING;
+        say_what_is_left(&self.store, self.spool.as_deref()).await;
+        let last = [self.flusher, self.admin];
+        last.iter().for_each(|task| task.stop.draining.cancel());
+        for task in last {
+            task.finish(end).await;
+        }
+    }
+}
+
+/// Says what the next start, or another process, will find.
+async fn say_what_is_left(store: &SharedStore, spool: Option<&Spool>) {
+    let spooled = spool.map_or(0, Spool::depth);
+    match timeout(LAST_WORD, store.depth()).await {
+        Ok(Ok(Depth { in_lanes, out_lanes, journal, .. })) => {
+            info!(in_lanes, out_lanes, journal, spooled, "what is left in the store");
+        }
+        Ok(Err(_)) | Err(_) => info!(spooled, "what is left in the store can't be told: it does not answer"),
+    }
+}
+
+fn open_spool(settings: &Settings) -> Result<Option<Arc<Spool>>, StoreError> {
+    let path = &settings.store.path;
+    match settings.store.spool_limit {
+        Some(limit) => Ok(Some(Arc::new(Spool::open(path, limit)?))),
+        None => {
+            match Spool::left_behind(path)? {
+                0 => {}
+                messages => warn!(
+                    messages,
+                    "acked messages wait in the spool of {}: start once with [store] backend = \"redis\" and spool = true",
+                    path.display()
+                ),
+            }
+            Ok(None)
         }
     }
 }
 
 fn open_store(settings: &Settings) -> Result<SharedStore, StoreError> {
+    let options = settings.store_options();
     Ok(match settings.store.backend {
-        Backend::Embedded => EmbeddedStore::open(&settings.store.path, settings.store.shards)?,
-        Backend::Redis => RedisStore::open(&settings.store.redis, settings.store.shards)?,
+        Backend::Embedded => EmbeddedStore::open(&settings.store.path, options)?,
+        Backend::Redis => RedisStore::open(&settings.store.redis, options)?,
     })
 }
 
@@ -199,17 +281,17 @@ fn open_files() -> usize {
 }
 
 impl Task {
-    fn spawn<F>(name: &'static str, make: impl FnOnce(CancellationToken) -> F) -> Self
+    fn spawn<F>(name: &'static str, make: impl FnOnce(Stop) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let stop = CancellationToken::new();
+        let stop = Stop::default();
         let handle = tokio::spawn(make(stop.clone()));
         Self { name, stop, handle }
     }
 
     /// Runs what `make` makes until it returns by itself; a panic is logged and it is made again.
-    fn supervise<F>(name: &'static str, make: impl Fn(CancellationToken) -> F + Send + 'static) -> Self
+    fn supervise<F>(name: &'static str, make: impl Fn(Stop) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -221,12 +303,16 @@ impl Task {
         })
     }
 
-    async fn finish(self) {
-        self.stop.cancel();
-        let abort = self.handle.abort_handle();
-        if tokio::time::timeout(DRAIN, self.handle).await.is_err() {
+    /// Waits for its end, at most until `limit`; answers whether it came.
+    async fn ends_by(&mut self, limit: Instant) -> bool {
+        timeout_at(limit, &mut self.handle).await.is_ok()
+    }
+
+    /// Waits for its end, at most until `limit`, and ends it then.
+    async fn finish(mut self, limit: Instant) {
+        if !self.ends_by(limit).await {
             warn!(name = self.name, "not finished in time; what is under way is left to its lease");
-            abort.abort();
+            self.handle.abort();
         }
     }
 }

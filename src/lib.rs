@@ -15,7 +15,7 @@
 //! - [`api_error`]: the one shape of an error answer, on both listeners.
 //! - [`listener`]: HTTP connections, bounded in number and time.
 //! - [`telemetry`]: logs and metrics.
-//! - [`app`]: everything above, put together; [`cli`]: the commands.
+//! - [`app`]: everything above, put together; [`stop`]: how its loops end; [`cli`]: the commands.
 //! - [`sim`]: a fake WeCom and a load generator, for `demo` and the tests.
 
 pub mod action;
@@ -31,6 +31,7 @@ pub mod records;
 pub mod rules;
 pub mod sender;
 pub mod sim;
+pub mod stop;
 pub mod store;
 pub mod telemetry;
 pub mod wecom;

@@ -30,7 +30,7 @@ use crate::config::settings::Scope;
 use crate::records::{Cursor, Records};
 use crate::sender::Holds;
 use crate::sender::route::Routes;
-use crate::store::SharedStore;
+use crate::store::{SharedStore, Spool};
 use crate::telemetry::{Health, Metrics};
 use failure::Failure;
 
@@ -39,6 +39,8 @@ use failure::Failure;
 pub struct AdminState {
     /// Lanes, pace, depth.
     pub store: SharedStore,
+    /// What waits for the store, where there is a spool.
+    pub spool: Option<Arc<Spool>>,
     /// Trails and deliveries.
     pub records: Records,
     /// Who may ask, and the configured chats.

@@ -21,14 +21,20 @@ pub(super) async fn livez(State(state): State<AdminState>) -> Response {
     (status, Json(json!({"alive": stalled.is_empty(), "stalled": stalled}))).into_response()
 }
 
-/// 200 while callbacks can be taken and the process is not about to go.
+/// 200 while callbacks can be taken, by the store or by the spool, and the process is not about to go. While anything waits
+/// in the spool, callbacks go there: then a store that is up does not help.
 pub(super) async fn readyz(State(state): State<AdminState>) -> Response {
     let store_is_up = matches!(timeout(STORE_PATIENCE, state.store.ping()).await, Ok(Ok(())));
+    let taken = match &state.spool {
+        Some(spool) => spool.has_room() || store_is_up && spool.is_empty(),
+        None => store_is_up,
+    };
     let draining = state.health.is_draining();
-    let ready = store_is_up && !draining;
+    let ready = taken && !draining;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let store = if store_is_up { "up" } else { "unreachable" };
-    (status, Json(json!({"ready": ready, "store": store, "draining": draining}))).into_response()
+    let spool = state.spool.as_ref().map(|spool| json!({"depth": spool.depth(), "full": !spool.has_room()}));
+    (status, Json(json!({"ready": ready, "store": store, "spool": spool, "draining": draining}))).into_response()
 }
 
 /// All metrics. From this machine without a token: a scraper beside the gateway needs no secret.
@@ -43,6 +49,9 @@ pub(super) async fn metrics(State(state): State<AdminState>, request: Request) -
     match timeout(STORE_PATIENCE, state.store.depth()).await {
         Ok(Ok(depth)) => state.metrics.depth(depth),
         Ok(Err(_)) | Err(_) => state.metrics.store_error("depth"),
+    }
+    if let Some(spool) = &state.spool {
+        state.metrics.spool_depth(spool.depth());
     }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], state.metrics.render()).into_response()

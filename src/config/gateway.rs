@@ -62,10 +62,18 @@ fn server(t: &mut Table) -> Server {
         Ok(0) => Err("lets no callback through: write a larger size, such as \"1MiB\"".into()),
         other => other,
     };
+    let deadline = t.parsed("deadline", deadline).unwrap_or(Duration::from_secs(2));
+    let drain = t.span("drain", Duration::from_secs(6));
+    if drain < deadline && t.sound(&["deadline", "drain"]) {
+        let (drain, deadline) = (show(drain), show(deadline));
+        let why = format!("{drain} is below [server] deadline ({deadline}), so that callbacks would be cut off");
+        t.fault("drain", format!("{why}: lengthen it"));
+    }
     Server {
         listen: t.parsed("listen", address).unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080))),
         max_body: t.parsed("max_body", body).unwrap_or(1 << 20),
-        deadline: t.parsed("deadline", deadline).unwrap_or(Duration::from_secs(2)),
+        deadline,
+        drain,
     }
 }
 
@@ -181,18 +189,30 @@ pub(super) fn web_url(text: &str) -> Result<Url, Mend> {
 
 fn store(t: &mut Table) -> Store {
     let backend = t.word("backend", &[("embedded", Backend::Embedded), ("redis", Backend::Redis)]);
+    let backend = backend.unwrap_or(Backend::Embedded);
+    let spool_limit = t.parsed("spool_limit", spool_limit).unwrap_or(256 << 20);
+    let spool = t.flag("spool", true) && backend == Backend::Redis;
     let store = Store {
-        backend: backend.unwrap_or(Backend::Embedded),
+        backend,
         path: PathBuf::from(t.filled("path").unwrap_or_else(|| "data".into())),
         redis: t.parsed_unseen("redis", redis_address).unwrap_or_else(|| Secret::new("redis://127.0.0.1:6379")),
         shards: t.whole("shards", 1..=99).and_then(|n| u16::try_from(n).ok()).unwrap_or(1),
+        replicas: t.whole("replicas", 0..=100).and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
         lane_depth: t.whole("lane_depth", 1..=u64::MAX).unwrap_or(10_000),
+        spool_limit: spool.then_some(spool_limit),
+        max_waiting: t.whole("max_waiting", 1..=u64::MAX).unwrap_or(1_000_000),
     };
-    if t.whole("replicas", 0..=u64::MAX).is_some_and(|n| n > 0) {
-        t.fault("replicas", "waiting for replicas is not available in this version: write 0, or remove the key");
+    if store.replicas > 0 && backend == Backend::Embedded {
+        t.fault("replicas", "the embedded store has no replicas to wait for: write 0, or [store] backend = \"redis\"");
     }
-    t.flag("spool", true); // taken for its form; nothing is spooled yet
     store
+}
+
+fn spool_limit(text: &str) -> Result<u64, Mend> {
+    match units::size(text) {
+        Ok(0) => Err("keeps nothing: write a larger size, such as \"256MiB\", or spool = false".into()),
+        other => other.map(|bytes| bytes as u64),
+    }
 }
 
 fn redis_address(text: &str) -> Result<Secret, Mend> {
@@ -242,6 +262,7 @@ fn workers(t: &mut Table) -> Workers {
         concurrency: t.whole("concurrency", 1..=1_000_000).and_then(|n| usize::try_from(n).ok()).unwrap_or(512),
         lease: t.span("lease", Duration::from_secs(30)),
         order: t.word("order", &[("sender", Order::Sender), ("chat", Order::Chat)]).unwrap_or(Order::Sender),
+        poison_after: t.whole("poison_after", 1..=100).and_then(|n| u32::try_from(n).ok()).unwrap_or(5),
     }
 }
 

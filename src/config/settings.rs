@@ -10,7 +10,7 @@ use std::time::Duration;
 use url::Url;
 
 use crate::model::{Message, Secret};
-use crate::store::Pace;
+use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
 
 /// One process and its apps.
@@ -38,6 +38,14 @@ pub struct Settings {
     pub apps: BTreeMap<String, Arc<App>>,
 }
 
+impl Settings {
+    /// What the store is opened with.
+    pub fn store_options(&self) -> Options {
+        let Store { shards, replicas, max_waiting, .. } = self.store;
+        Options { shards, replicas, max_waiting, poison_after: self.workers.poison_after }
+    }
+}
+
 /// The public listener.
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -47,6 +55,8 @@ pub struct Server {
     pub max_body: usize,
     /// An answer leaves within this.
     pub deadline: Duration,
+    /// How long stopping waits for work under way; at least `deadline`.
+    pub drain: Duration,
 }
 
 /// The operators' listener.
@@ -105,14 +115,20 @@ pub struct WeCom {
 pub struct Store {
     /// Which implementation.
     pub backend: Backend,
-    /// The process's own folder (embedded store, lock file).
+    /// The process's own folder (embedded store, spool, lock file).
     pub path: PathBuf,
     /// Redis address; may hold a password.
     pub redis: Secret,
     /// 1..=99, fixed at first start.
     pub shards: u16,
+    /// So many replicas of Redis must have a write before an ack and before a send.
+    pub replicas: u32,
     /// Most messages (or deliveries) that may wait in one lane.
     pub lane_depth: u64,
+    /// Most bytes of messages that are kept while Redis is away; `None`: no spool (the embedded store needs none).
+    pub spool_limit: Option<u64>,
+    /// Most messages and deliveries that may wait in the whole store.
+    pub max_waiting: u64,
 }
 
 /// Which store.
@@ -153,6 +169,8 @@ pub struct Workers {
     pub lease: Duration,
     /// What keeps its order.
     pub order: Order,
+    /// How many times a message may bring its worker down.
+    pub poison_after: u32,
 }
 
 /// Messages are handled in arrival order per …

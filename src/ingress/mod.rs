@@ -1,5 +1,6 @@
 //! The callback endpoint: verify, decrypt, parse, enqueue, ack. Five things and nothing else; it never calls a
-//! business service, so an answer leaves within microseconds of the store's.
+//! business service, so an answer leaves within microseconds of the store's ([`Intake`]), or of the spool's while Redis is
+//! away.
 //!
 //! What always holds: `success` goes out only after the message is stored (P5); the body is capped before any crypto
 //! and read to its end, within bounds, so that a refused client sees its answer; every answer carries `X-Request-Id`;
@@ -7,8 +8,10 @@
 
 mod authentic;
 mod body;
+mod intake;
 mod query;
 mod refusal;
+mod replay;
 mod window;
 
 use std::sync::Arc;
@@ -27,27 +30,16 @@ use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::{App, AppKind, Order};
 use crate::model::{ChatKind, Lane, Message, digest_id, now_ms};
-use crate::store::{Arrival, Enqueued, SharedStore};
+use crate::store::Arrival;
 use crate::telemetry::metrics::Metrics;
 use crate::wecom::payload::{self, Payload};
+use intake::Taken;
 use query::Query;
 use refusal::Refusal;
 use window::{Admission, Lead, Shared, Window};
 
-/// What became of a message at the store, shared by its copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
-    Stored,
-    Duplicate,
-    /// Not taken; the code for the 503.
-    Refused(&'static str),
-}
-
-impl Taken {
-    fn is_stored(self) -> bool {
-        matches!(self, Self::Stored | Self::Duplicate)
-    }
-}
+pub use intake::Intake;
+pub use replay::Replay;
 
 /// The endpoint's state.
 #[derive(Clone)]
@@ -55,16 +47,16 @@ pub struct Ingress(Arc<Inner>);
 
 struct Inner {
     settings: Arc<Settings>,
-    store: SharedStore,
+    intake: Arc<Intake>,
     metrics: Arc<Metrics>,
     window: Arc<Window>,
 }
 
 impl Ingress {
-    /// An endpoint for the apps of `settings` that stores into `store`.
-    pub fn new(settings: Arc<Settings>, store: SharedStore, metrics: Arc<Metrics>) -> Self {
-        let window = Arc::new(Window::new(settings.dedup.window));
-        Self(Arc::new(Inner { settings, store, metrics, window }))
+    /// An endpoint for the apps of `settings` whose messages `intake` takes.
+    pub fn new(settings: Arc<Settings>, intake: Intake, metrics: Arc<Metrics>) -> Self {
+        let (window, intake) = (Arc::new(Window::new(settings.dedup.window)), Arc::new(intake));
+        Self(Arc::new(Inner { settings, intake, metrics, window }))
     }
 
     /// `GET|POST /callback/{app}`, with or without a slash at its end; everything else is 404.
@@ -167,14 +159,15 @@ impl Inner {
             Admission::Follow(shared) => (wait(shared, deadline).await, true),
             Admission::Lead(lead) => {
                 let shared = lead.follow();
-                self.store(app, message.clone(), mark_ttl, lead);
+                self.store(app, message.clone(), mark_ttl, deadline, lead);
                 (wait(shared, deadline).await, false)
             }
         };
         let result = match taken {
             Taken::Refused(code) => return Err(Refusal::Unavailable(code)),
             Taken::Stored if !copy => "stored",
-            Taken::Stored | Taken::Duplicate => "duplicate",
+            Taken::Spooled if !copy => "spooled",
+            Taken::Stored | Taken::Spooled | Taken::Duplicate => "duplicate",
         };
         info!(
             request_id, app = %app.id, chat_id = %message.chat_id, sender_key = %message.sender_key, msg_id = %message.msg_id,
@@ -185,7 +178,7 @@ impl Inner {
     }
 
     /// Stores in a task of its own: a client that goes away, or the deadline, must not leave the copies without an answer.
-    fn store(&self, app: &App, message: Message, mark_ttl: Duration, lead: Lead) {
+    fn store(&self, app: &App, message: Message, mark_ttl: Duration, deadline: Instant, lead: Lead) {
         let arrival = Arrival {
             lane: match self.settings.workers.order {
                 Order::Sender => Lane::of_sender(&message.app, &message.chat_id, &message.sender_key),
@@ -196,21 +189,8 @@ impl Inner {
             message,
             depth_limit: self.settings.store.lane_depth,
         };
-        let (store, metrics) = (self.store.clone(), self.metrics.clone());
-        tokio::spawn(async move {
-            let taken = match store.enqueue(vec![arrival]).await.map(|answers| answers.first().copied()) {
-                Ok(Some(Enqueued::Stored)) => Taken::Stored,
-                Ok(Some(Enqueued::Duplicate)) => Taken::Duplicate,
-                Ok(Some(Enqueued::LaneFull)) => Taken::Refused("lane_full"),
-                Ok(None) => Taken::Refused("store_unavailable"),
-                Err(error) => {
-                    metrics.store_error("enqueue");
-                    warn!(%error, "a message could not be stored");
-                    Taken::Refused("store_unavailable")
-                }
-            };
-            lead.settle(taken);
-        });
+        let intake = self.intake.clone();
+        tokio::spawn(async move { lead.settle(intake.take(arrival, deadline).await) });
     }
 }
 

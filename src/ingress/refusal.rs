@@ -46,6 +46,8 @@ pub(super) enum Refusal {
 fn unavailable(code: &str) -> &'static str {
     match code {
         "lane_full" => "too many messages of this sender wait already (store.lane_depth); nothing was stored",
+        "store_full" => "too many messages wait already (store.max_waiting); nothing was stored",
+        "spool_full" => "the store is away and the spool is full (store.spool_limit); nothing was stored",
         _ => "the message could not be stored in time; it was not taken, post it again",
     }
 }

@@ -2,7 +2,7 @@
 //! write's answer (P5), and copies within the window afterwards need no store call at all.
 //!
 //! It only ever answers for what this process knows to be stored, so losing it (a restart) costs a store call, never
-//! a message. Entries leave by time alone.
+//! a message. So entries leave by time, and the oldest before its time where there are more than [`MOST`].
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::Taken;
+use super::intake::Taken;
 use crate::model::MessageKey;
+
+/// Stored messages remembered at once, some 20 MB of keys; what is forgotten sooner costs a store call. Those that are being
+/// stored are as many as there are connections.
+const MOST: usize = 65_536;
 
 /// What the store said, shared by all who wait for it.
 pub(super) type Shared = watch::Receiver<Option<Taken>>;
@@ -71,7 +75,7 @@ impl Lead {
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        self.window.close(&self.key, self.remember && self.taken.is_stored());
+        self.window.close(&self.key, self.remember && self.taken.is_kept());
         self.tell.send_replace(Some(self.taken));
     }
 }
@@ -108,8 +112,7 @@ impl Window {
     fn close(&self, key: &MessageKey, remember: bool) {
         let mut inner = self.lock();
         if remember {
-            inner.entries.insert(key.clone(), Entry::Stored);
-            inner.stored.push_back((Instant::now(), key.clone()));
+            inner.remember(key, MOST);
         } else {
             inner.entries.remove(key);
         }
@@ -122,14 +125,23 @@ impl Window {
 }
 
 impl Inner {
+    fn remember(&mut self, key: &MessageKey, most: usize) {
+        self.entries.insert(key.clone(), Entry::Stored);
+        self.stored.push_back((Instant::now(), key.clone()));
+        while self.stored.len() > most {
+            self.forget_oldest();
+        }
+    }
+
     fn forget_before(&mut self, now: Instant, span: Duration) {
-        while let Some((at, _)) = self.stored.front() {
-            if now.duration_since(*at) < span {
-                break;
-            }
-            if let Some((_, key)) = self.stored.pop_front() {
-                self.entries.remove(&key);
-            }
+        while self.stored.front().is_some_and(|(at, _)| now.duration_since(*at) >= span) {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, key)) = self.stored.pop_front() {
+            self.entries.remove(&key);
         }
     }
 }
@@ -195,6 +207,16 @@ mod tests {
             first.settle(Taken::Stored);
             assert_eq!(matches!(window.admit(&key("1"), mark_ttl), Admission::Known), known);
         }
+    }
+
+    #[test]
+    fn a_flood_costs_the_oldest_and_no_more_memory() {
+        let mut inner = Inner::default();
+        for n in 0..1000 {
+            inner.remember(&key(&n.to_string()), 10);
+        }
+        assert_eq!((inner.entries.len(), inner.stored.len()), (10, 10));
+        assert!(inner.entries.contains_key(&key("999")) && !inner.entries.contains_key(&key("989")));
     }
 
     #[test]

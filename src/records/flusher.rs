@@ -26,8 +26,8 @@ const BUSY: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_millis(250);
 /// The longest wait after failures.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
-/// How long it goes on after it was told to stop.
-const LAST_FLUSH: Duration = Duration::from_secs(3);
+/// How long it goes on after it was told to stop: what is left stays in the journal.
+const LAST_FLUSH: Duration = Duration::from_millis(1500);
 /// Between two looks for old messages.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 /// Messages forgotten in one transaction: few, so that flushes wait little for it.
@@ -79,7 +79,7 @@ impl Flusher {
         Self { store, records, retain, metrics, health }
     }
 
-    /// Runs until `stop`, then writes what is still there, for a few seconds at most.
+    /// Runs until `stop`, then writes what is still there, for a moment at most.
     pub async fn run(&self, stop: CancellationToken) {
         let (mut rhythm, mut next_prune) = (Rhythm::default(), Instant::now());
         while !stop.is_cancelled() {

@@ -38,6 +38,10 @@ impl Step {
     fn text(&self, field: &str) -> Option<String> {
         self.detail.get(field).and_then(Value::as_str).map(str::to_owned)
     }
+
+    fn outcome(&self) -> Option<Outcome> {
+        Outcome::parse(&self.text("outcome")?)
+    }
 }
 
 /// A journal line, read: a step, and which message and which line it is.
@@ -150,11 +154,10 @@ fn conclude(
         return (worst.state, worst.reason.clone().or(handling));
     }
     if let Some(step) = handled {
-        let outcome = step.text("outcome").and_then(|word| Outcome::parse(&word));
-        return (outcome.unwrap_or(Outcome::Queued), handling);
+        return (step.outcome().unwrap_or(Outcome::Queued), handling);
     }
     if let Some(step) = expired {
-        return (Outcome::Dropped, step.text("reason"));
+        return (step.outcome().unwrap_or(Outcome::Dropped), step.text("reason"));
     }
     let only_copies = owner.is_none_or(|step| step.stage == Stage::Duplicate);
     (if only_copies { Outcome::Duplicate } else { Outcome::Queued }, None)
@@ -275,7 +278,9 @@ mod tests {
         assert_eq!(outcome(std::slice::from_ref(&copy)), (Outcome::Duplicate, None));
         assert_eq!(outcome(&[copy.clone(), accepted.clone()]), (Outcome::Queued, None));
         let expired = step(5, Stage::Expired, "r1", json!({"reason": "too_old"}));
-        assert_eq!(outcome(&[copy, accepted, expired]), (Outcome::Dropped, Some("too_old".into())));
+        assert_eq!(outcome(&[copy, accepted.clone(), expired]), (Outcome::Dropped, Some("too_old".into())));
+        let poison = step(5, Stage::Expired, "r1", json!({"outcome": "dead", "reason": "poison"}));
+        assert_eq!(outcome(&[accepted, poison]), (Outcome::Dead, Some("poison".into())));
     }
 
     #[test]

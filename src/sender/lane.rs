@@ -12,8 +12,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::config::settings;
 use crate::model::{Delivery, now_ms};
@@ -22,6 +21,7 @@ use crate::sender::fate::{AppState, Decision, Tally, app_state, decide};
 use crate::sender::hold::Holds;
 use crate::sender::route::{NoRoute, Route, Routes, guard};
 use crate::sender::trail::{self, Sent};
+use crate::stop::Stop;
 use crate::store::{
     self, Begin, Begun, ClaimedReply, GoOn, HeldLeases, Outage, Settle, Settled, SharedStore, Side, Turn,
 };
@@ -58,27 +58,38 @@ enum Ready {
     Leave,
 }
 
-/// Works a claimed lane until it is given back; after `stop` nothing new is begun.
-pub(super) async fn work(context: &Context, claimed: ClaimedReply, stop: &CancellationToken) {
+/// Works a claimed lane until it is given back; once it is stopped nothing new is begun, and at the cut the lane goes back
+/// as it stands.
+pub(super) async fn work(context: &Context, claimed: ClaimedReply, stop: &Stop) {
     let mut next = Some(Head { reply: claimed, begun: None });
     while let Some(head) = next {
-        next = step(context, head, stop).await;
+        next = match stop.cut.run_until_cancelled(step(context, &head, stop)).await {
+            Some(next) => next,
+            None => {
+                warn!(
+                    delivery = head.reply.delivery.id,
+                    "not finished before the stop (server.drain); if its request was written, it ends as unknown"
+                );
+                give_back(context, &head.reply, Duration::ZERO).await;
+                None
+            }
+        };
     }
 }
 
 /// Does what is due for one head; the answer is the next one, where the lane goes on.
-async fn step(context: &Context, head: Head, stop: &CancellationToken) -> Option<Head> {
+async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let Head { reply: head, begun } = head;
-    if begun.is_none() && stop.is_cancelled() {
+    if begun.is_none() && stop.draining.is_cancelled() {
         give_back(context, head, Duration::ZERO).await;
         return None;
     }
     let delivery = &head.delivery;
     let route = guard(delivery, &context.routes);
-    let (decision, sent) = match ready(context, &head, begun, route.clone()).await {
+    let (decision, sent) = match ready(context, head, *begun, route.clone()).await {
         Ready::Send(route) => {
             let sent = send(context, delivery, &route).await;
-            let tally = Tally::of(&head, now_ms());
+            let tally = Tally::of(head, now_ms());
             (decide(sent.verdict, tally, &route.digest, rand::random()), Some(sent))
         }
         Ready::End(decision) => (decision, None),
@@ -91,7 +102,7 @@ async fn step(context: &Context, head: Head, stop: &CancellationToken) -> Option
     let decision = if head.begun { decision.after_unanswered() } else { decision };
     trail::log_decision(delivery, &decision);
     let route = route.ok();
-    let go_on = route.as_ref().filter(|_| decision.lane_goes_on() && !stop.is_cancelled()).map(|route| GoOn {
+    let go_on = route.as_ref().filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
         route: route.digest.clone(),
         pace: route.pace,
         lease_for: context.settings.lease,
@@ -185,9 +196,10 @@ async fn finish(context: &Context, settle: Settle) -> Option<Head> {
     }
 }
 
-/// Gives a lease back unworked; nobody takes it up for the length of `pause`. Where that fails it runs out by itself.
-async fn give_back(context: &Context, head: ClaimedReply, pause: Duration) {
-    if let Err(error) = context.store.release(Side::Out, vec![head.lease], pause).await {
+/// Gives a lease back, for nobody to take up for the length of `pause`; what was begun under it stays begun. Where that
+/// fails it runs out by itself.
+async fn give_back(context: &Context, head: &ClaimedReply, pause: Duration) {
+    if let Err(error) = context.store.release(Side::Out, vec![head.lease.clone()], pause).await {
         context.metrics.store_error("release");
         debug!(%error, "a lane could not be given back");
     }

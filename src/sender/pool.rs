@@ -5,7 +5,8 @@
 //! - A permit comes before a claim, and no more lanes are claimed than permits are held: a lease never waits for its turn here.
 //! - One lane's panic, dead robot or lost lease ends that lane's task and nothing else.
 //! - A store that is away is asked again ever more seldom, and the loop goes on when it is back.
-//! - After `stop` nothing is claimed or begun; what is under way is finished and settled, claimed but unbegun lanes go back.
+//! - Once it is stopped nothing is claimed or begun; what is under way is finished and settled, claimed but unbegun lanes go
+//!   back. At the cut every lane goes back, a begun one as begun: whoever claims it next knows that its answer is missing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::sender::channel::Wire;
 use crate::sender::hold::Holds;
 use crate::sender::lane::{self, Context};
 use crate::sender::route::Routes;
+use crate::stop::Stop;
 use crate::store::{Claimed, ClaimedReply, HeldLeases, Outage, SharedStore, Side};
 use crate::telemetry::{Health, Metrics};
 
@@ -54,9 +56,8 @@ impl Sender {
         self.0.holds.clone()
     }
 
-    /// Claims and sends until `stop`, then finishes what is under way. Dropping the future instead cuts that off: its
-    /// deliveries end as `unknown`, by whoever claims their lanes next.
-    pub async fn run(&self, stop: CancellationToken) {
+    /// Claims and sends until `stop`, see there.
+    pub async fn run(&self, stop: Stop) {
         let permits = Arc::new(Semaphore::new(self.0.settings.max_chats));
         let mut pool = Pool { context: Arc::clone(&self.0), permits, stop, lanes: JoinSet::new() };
         let renewals = CancellationToken::new();
@@ -73,7 +74,7 @@ impl Sender {
 struct Pool {
     context: Arc<Context>,
     permits: Arc<Semaphore>,
-    stop: CancellationToken,
+    stop: Stop,
     /// A task for each lane that is being worked; dropping the set aborts them.
     lanes: JoinSet<()>,
 }
@@ -85,7 +86,7 @@ impl Pool {
         let mut outage = Outage::new("claim_replies");
         while let Some(permits) = self.free_permits().await {
             match context.store.claim_replies(permits.len(), context.settings.lease).await {
-                Ok(Claimed { items, next_wake }) => {
+                Ok(Claimed { items, next_wake, .. }) => {
                     outage.over();
                     let found = !items.is_empty();
                     self.start(items, permits);
@@ -94,7 +95,7 @@ impl Pool {
                     }
                 }
                 Err(error) => {
-                    let _ = self.stop.run_until_cancelled(outage.wait(&error, &context.metrics)).await;
+                    let _ = self.stop.draining.run_until_cancelled(outage.wait(&error, &context.metrics)).await;
                 }
             }
         }
@@ -106,7 +107,7 @@ impl Pool {
             self.context.health.tick(LOOP);
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return None,
+                () = self.stop.draining.cancelled() => return None,
                 Some(ended) = self.lanes.join_next() => report(ended),
                 permit = Arc::clone(&self.permits).acquire_owned() => break permit.ok()?,
                 // Only to tick: lanes that go on and on may keep their permits for long.
@@ -132,7 +133,7 @@ impl Pool {
     async fn idle(&mut self, limit: Duration) {
         let context = Arc::clone(&self.context);
         tokio::select! {
-            () = self.stop.cancelled() => {}
+            () = self.stop.draining.cancelled() => {}
             Some(ended) = self.lanes.join_next() => report(ended),
             () = context.store.wakeups().wait(Side::Out, limit) => {}
         }

@@ -17,7 +17,7 @@ pub enum Stage {
     Accepted,
     /// A copy was stopped.
     Duplicate,
-    /// Dropped unhandled at its claim (`reason`).
+    /// Given up at its claim: `reason`, and `outcome` where it is not `dropped`.
     Expired,
     /// Handled: `rule`, `trigger`, `action`, `outcome`, `reason`, `replies` (ids and digests), `elapsed_ms`.
     Handled,

@@ -10,6 +10,8 @@
 //! - Time inside a step is the store's own.
 //! - Any call may have been applied although it failed; each can be repeated as it is.
 //!
+//! Beside it stands the [`Spool`], which keeps messages that a store did not take yet.
+//!
 //! The store knows nothing of HTTP, rules or verdicts: those decide, it keeps.
 
 pub mod embedded;
@@ -17,8 +19,10 @@ mod held;
 pub mod journal;
 pub mod lock;
 mod notes;
+mod options;
 mod outage;
 pub mod redis;
+mod spool;
 mod wakeups;
 
 use std::sync::Arc;
@@ -30,7 +34,9 @@ use crate::model::{Delivery, Lane, Message, MessageKey, ReplyTo, RouteDigest, Se
 pub use held::{Held, HeldLeases};
 pub use journal::{Entry, JournalBatch, Line, Stage};
 pub use notes::{Note, NoteWrite, Noted};
+pub use options::Options;
 pub use outage::Outage;
+pub use spool::{Appended, Spool, Spooled};
 pub use wakeups::Wakeups;
 
 /// Why a store call failed. In every case it may have been applied: repeat it as it is or not at all.
@@ -82,7 +88,7 @@ pub struct Arrival {
     pub message: Message,
     /// Its lane, by the configured order.
     pub lane: Lane,
-    /// A message older than this at its claim is dropped unhandled (`too_old`).
+    /// A message that was taken (`received_at`) longer ago than this at its claim is dropped unhandled (`too_old`).
     pub max_age: Duration,
     /// How long its mark lives once it is claimed, and again once it is done.
     pub mark_ttl: Duration,
@@ -99,6 +105,8 @@ pub enum Enqueued {
     Duplicate,
     /// The lane holds `depth_limit` messages; nothing was stored.
     LaneFull,
+    /// The store holds [`Options::max_waiting`]; nothing was stored.
+    StoreFull,
 }
 
 /// What a claim brought.
@@ -106,8 +114,19 @@ pub enum Enqueued {
 pub struct Claimed<T> {
     /// Leased heads.
     pub items: Vec<T>,
+    /// Messages that this claim ended as `poison`.
+    pub poisoned: Vec<Poisoned>,
     /// When the next lane may become workable by time alone (lease end, wake time), if any waits for that.
     pub next_wake: Option<Duration>,
+}
+
+/// A message whose worker never finished, [`Options::poison_after`] times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Poisoned {
+    /// Its request.
+    pub request_id: String,
+    /// The message.
+    pub key: MessageKey,
 }
 
 /// The head of an inbound lane, leased and marked.
@@ -410,6 +429,8 @@ pub struct ChatStatus {
 /// How deep the store is, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
+    /// Messages and deliveries that wait or are being worked; Redis may count a little wrong after keys vanished.
+    pub waiting: u64,
     /// Lanes ready or leased, inbound.
     pub in_lanes: u64,
     /// Lanes ready, parked or leased, outbound.
@@ -427,7 +448,8 @@ pub trait Store: Send + Sync + 'static {
     async fn enqueue(&self, batch: Vec<Arrival>) -> Result<Vec<Enqueued>>;
 
     /// Leases up to `want` inbound lanes, longest waiting first, and sets the marks of their heads. Heads whose mark
-    /// holds another id or `done` are dropped on the spot (`duplicate`), so are those past their age (`too_old`).
+    /// holds another id or `done` are dropped on the spot (`duplicate`), so are those past their age (`too_old`) and those
+    /// that brought their worker down [`Options::poison_after`] times (`poison`).
     async fn claim_messages(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedMessage>>;
 
     /// Finishes handled messages.
@@ -445,7 +467,8 @@ pub trait Store: Send + Sync + 'static {
     /// Prolongs leases; `false` says lost.
     async fn renew(&self, side: Side, leases: Vec<Lease>, lease: Duration) -> Result<Vec<bool>>;
 
-    /// Gives leases back unworked, their heads untouched; others may claim after `pause`. Lost ones are passed over.
+    /// Gives leases back, their heads untouched (a begun one stays begun); others may claim after `pause`. Lost ones are
+    /// passed over.
     async fn release(&self, side: Side, leases: Vec<Lease>, pause: Duration) -> Result<()>;
 
     /// What the message that waits under `request_id` in this chat is, if one does.

@@ -47,6 +47,9 @@ pub struct Metrics {
     send: Histogram,
     end_to_end: Histogram,
     depth: Family<Kind, Gauge>,
+    spool_depth: Gauge,
+    spooled: Counter,
+    replayed: Counter,
 }
 
 /// Upper bounds in seconds: an ack takes microseconds, a paced reply minutes.
@@ -69,11 +72,14 @@ impl Default for Metrics {
             send: seconds(),
             end_to_end: seconds(),
             depth: Family::default(),
+            spool_depth: Gauge::default(),
+            spooled: Counter::default(),
+            replayed: Counter::default(),
         };
         let r = &mut new.registry;
         r.register(
             "callbacks",
-            "Callbacks by app and answer (stored, duplicate, or the error's code)",
+            "Callbacks by app and answer (stored, spooled, duplicate, or the error's code)",
             new.callbacks.clone(),
         );
         r.register("messages", "Messages handled by app and outcome", new.messages.clone());
@@ -93,7 +99,10 @@ impl Default for Metrics {
         r.register("action_seconds", "Time of an action", new.action.clone());
         r.register("send_seconds", "Time of one request to WeCom", new.send.clone());
         r.register("end_to_end_seconds", "From a message's arrival to the delivery of a reply", new.end_to_end.clone());
-        r.register("depth", "Lanes and journal lines in the store, by kind", new.depth.clone());
+        r.register("depth", "What waits in the store, its lanes and its journal lines, by kind", new.depth.clone());
+        r.register("spool_depth", "Messages in the spool, acked and not yet in the store", new.spool_depth.clone());
+        r.register("spooled", "Messages acked into the spool while the store did not take them", new.spooled.clone());
+        r.register("replayed", "Spooled messages that the store took", new.replayed.clone());
         new
     }
 }
@@ -137,12 +146,29 @@ impl Metrics {
     }
     /// What the store holds now.
     pub fn depth(&self, depth: Depth) {
-        let Depth { in_lanes, out_lanes, parked, journal } = depth;
-        for (kind, value) in
-            [("in_lanes", in_lanes), ("out_lanes", out_lanes), ("parked", parked), ("journal", journal)]
-        {
+        let Depth { waiting, in_lanes, out_lanes, parked, journal } = depth;
+        let kinds = [
+            ("waiting", waiting),
+            ("in_lanes", in_lanes),
+            ("out_lanes", out_lanes),
+            ("parked", parked),
+            ("journal", journal),
+        ];
+        for (kind, value) in kinds {
             self.depth.get_or_create(&Kind { kind }).set(i64::try_from(value).unwrap_or(i64::MAX));
         }
+    }
+    /// A message went into the spool.
+    pub fn spooled(&self) {
+        self.spooled.inc();
+    }
+    /// The store took so many out of the spool.
+    pub fn replayed(&self, messages: usize) {
+        self.replayed.inc_by(messages as u64);
+    }
+    /// What the spool holds now.
+    pub fn spool_depth(&self, messages: u64) {
+        self.spool_depth.set(i64::try_from(messages).unwrap_or(i64::MAX));
     }
     /// The OpenMetrics text.
     pub fn render(&self) -> String {

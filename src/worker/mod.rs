@@ -2,7 +2,9 @@
 //!
 //! What always holds: a permit is taken before a claim, and no more lanes are claimed than there are permits; one app
 //! holds at most half of them (P6); a message's effects exist only once its commit says `Done`; a worker that lost its
-//! lease changes nothing. The loop outlives every store outage.
+//! lease changes nothing. The loop outlives every store outage. Once it is stopped nothing is claimed; what is under way is
+//! finished, or at the cut given back: what it did so far existed nowhere, and whoever claims it next starts over under
+//! the same `Idempotency-Key`.
 
 mod handle;
 pub mod reply;
@@ -12,18 +14,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rand::RngExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 
 use crate::action::Actions;
 use crate::config::{Settings, settings};
-use crate::model::{Lane, now_ms};
+use crate::model::{Lane, Outcome, now_ms};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
-use crate::store::{Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, SharedStore, Side};
+use crate::stop::Stop;
+use crate::store::{
+    Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
+};
 use crate::telemetry::{Health, Metrics};
 
 /// The loop's name in `/livez`.
@@ -87,8 +91,8 @@ impl Workers {
         Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, metrics, health, held })))
     }
 
-    /// Works until `stop`, then finishes what is under way.
-    pub async fn run(&self, stop: CancellationToken) {
+    /// Works until `stop`, see there.
+    pub async fn run(&self, stop: Stop) {
         let context = &self.0;
         let tasks = TaskTracker::new();
         let renewals = CancellationToken::new();
@@ -96,7 +100,7 @@ impl Workers {
             let (held, renewals) = (context.held.clone(), renewals.clone());
             async move { held.renew_until(&renewals).await }
         });
-        stop.run_until_cancelled(claim_loop(context, &tasks)).await;
+        claim_loop(context, &tasks, &stop).await;
         context.health.done(LOOP);
         tasks.close();
         tasks.wait().await;
@@ -105,38 +109,57 @@ impl Workers {
     }
 }
 
-async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker) {
+/// Claims until `stop`. A claim under way is never cut off: its leases would be held by nobody.
+async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Stop) {
     let permits = Arc::new(Semaphore::new(context.settings.workers.concurrency));
     let mut outage = Outage::new("claim_messages");
-    loop {
+    while !stop.draining.is_cancelled() {
         context.health.tick(LOOP);
-        let Ok(Ok(first)) = tokio::time::timeout(IDLE, permits.clone().acquire_owned()).await else { continue };
+        let permit = tokio::time::timeout(IDLE, permits.clone().acquire_owned());
+        let Some(Ok(Ok(first))) = stop.draining.run_until_cancelled(permit).await else { continue };
         let mut taken = vec![first];
         taken.extend(std::iter::from_fn(|| permits.clone().try_acquire_owned().ok()).take(CLAIM - 1));
         match context.store.claim_messages(taken.len(), context.settings.workers.lease).await {
-            Ok(Claimed { items, next_wake }) => {
+            Ok(Claimed { items, poisoned, next_wake }) => {
                 outage.over();
+                poisoned.iter().for_each(|message| give_up(context, message));
                 let found = !items.is_empty();
-                start(context, tasks, items, taken).await;
+                start(context, tasks, items, taken, stop).await;
                 if !found {
-                    context.store.wakeups().wait(Side::In, next_wake.unwrap_or(IDLE).min(IDLE)).await;
+                    let work = context.store.wakeups().wait(Side::In, next_wake.unwrap_or(IDLE).min(IDLE));
+                    stop.draining.run_until_cancelled(work).await;
                 }
             }
             Err(error) => {
                 drop(taken);
-                outage.wait(&error, &context.metrics).await;
+                stop.draining.run_until_cancelled(outage.wait(&error, &context.metrics)).await;
             }
         }
     }
 }
 
-/// Starts a task for each claimed message whose app has a permit left; the other lanes go back for a while.
+/// Says that a message is dead: the store ended it.
+fn give_up(context: &Context, Poisoned { request_id, key }: &Poisoned) {
+    let [app, chat_id, sender_key, msg_id] = key.parts();
+    context.metrics.handled(&app, Outcome::Dead);
+    error!(
+        %request_id, %app, %chat_id, %sender_key, %msg_id, reason = "poison",
+        "message dead: whoever handled it never finished (workers.poison_after)"
+    );
+}
+
+/// Starts a task for each claimed message whose app has a permit left; the other lanes go back for a while, and at once
+/// where no more is begun.
 async fn start(
     context: &Arc<Context>,
     tasks: &TaskTracker,
     items: Vec<ClaimedMessage>,
     mut permits: Vec<OwnedSemaphorePermit>,
+    stop: &Stop,
 ) {
+    if stop.draining.is_cancelled() {
+        return give_back(context, items.into_iter().map(|claimed| claimed.lease).collect(), Duration::ZERO).await;
+    }
     let mut busy = Vec::new();
     for claimed in items {
         let app = context.apps.get(&claimed.message.app);
@@ -147,7 +170,7 @@ async fn start(
             Some(Ok(app_permit)) => {
                 let held = context.held.hold(claimed.lease.clone());
                 let job = Job { claimed, _held: held, _permits: (permit, app_permit) };
-                tasks.spawn(work(context.clone(), job));
+                tasks.spawn(work_or_give_back(context.clone(), job, stop.cut.clone()));
             }
             Some(Err(_)) => busy.push(claimed.lease),
             None => {
@@ -158,19 +181,34 @@ async fn start(
         }
     }
     if !busy.is_empty() {
-        set_aside(context, busy).await;
+        give_back(context, busy, APP_BUSY.mul_f64(rand::random_range(1.0..2.0))).await;
     }
 }
 
-async fn set_aside(context: &Context, busy: Vec<Lease>) {
-    let pause = APP_BUSY.mul_f64(rand::rng().random_range(1.0..2.0));
-    if let Err(error) = context.store.release(Side::In, busy, pause).await {
+async fn give_back(context: &Context, leases: Vec<Lease>, pause: Duration) {
+    if leases.is_empty() {
+        return;
+    }
+    if let Err(error) = context.store.release(Side::In, leases, pause).await {
         // Their leases end by themselves.
         debug!(%error, "lanes could not be given back");
     }
 }
 
-async fn work(context: Arc<Context>, job: Job) {
+/// Works one message; at the cut it is dropped where it stands, and whoever comes next starts over at once.
+async fn work_or_give_back(context: Arc<Context>, job: Job, cut: CancellationToken) {
+    if cut.run_until_cancelled(work(&context, &job)).await.is_some() {
+        return;
+    }
+    let message = &job.claimed.message;
+    warn!(
+        request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id, msg_id = %message.msg_id,
+        "not finished before the stop (server.drain); it will be handled again, under the same Idempotency-Key"
+    );
+    give_back(&context, vec![job.claimed.lease.clone()], Duration::ZERO).await;
+}
+
+async fn work(context: &Context, job: &Job) {
     let message = &job.claimed.message;
     let Some(app) = context.apps.get(&message.app) else { return };
     let waited = u64::try_from(now_ms().saturating_sub(message.received_at)).unwrap_or(0);
@@ -184,8 +222,8 @@ async fn work(context: Arc<Context>, job: Job) {
         }
     }
     let began = Instant::now();
-    let handled = handle::handle(&context, app, &job.claimed).await;
-    match settle(&context, handled.commit).await {
+    let handled = handle::handle(context, app, &job.claimed).await;
+    match settle(context, handled.commit).await {
         Some(Committed::Done | Committed::LaneFull) => {
             context.metrics.handled(&message.app, handled.outcome);
             info!(

@@ -20,6 +20,8 @@ on_both_stores!(
     contexts_of_members_never_mix,
     a_chat_is_answered_in_order_one_at_a_time,
     a_robot_that_hangs_holds_up_no_other_chat,
+    a_hanging_action_holds_half_of_the_workers_at_most,
+    a_flood_into_one_chat_is_refused_and_no_other,
     two_apps_answer_the_same_chat_by_their_own_robots,
     a_dead_chat_is_tried_once_and_its_lane_flows_on,
     a_refusal_for_pace_keeps_order_and_asks_no_further,
@@ -143,6 +145,57 @@ async fn a_robot_that_hangs_holds_up_no_other_chat(on: On) {
     world.fake.release(&key("hangs"));
     world.fence("hangs", "u2").await;
     assert_eq!(world.texts("hangs").len(), 6);
+    world.end().await;
+}
+
+async fn a_hanging_action_holds_half_of_the_workers_at_most(on: On) {
+    let two_apps = |fake: &FakeWeCom, scenario: Scenario| {
+        let chats = ["s1".to_owned()];
+        scenario.app("sales", robot_app(fake, "sales", &chats)).set("workers", "concurrency", 4)
+    };
+    let world = World::with(on, &["c1"], Options::default(), two_apps).await;
+    world.fake.service().hold();
+    let sales = world.caller_of("sales");
+    for n in 1..=6 {
+        let text = robot_text("s1", &format!("u{n}"), &format!("m{n}"), &format!("/query {n}"));
+        assert_eq!(sales.post(&text).await, Some(200));
+    }
+    world.fake.until(|fake| fake.service().under_way() == 2).await;
+    for _ in 0..5 {
+        world.fence("c1", "u1").await;
+    }
+    assert_eq!((world.fake.service().under_way(), world.fake.service().count()), (2, 2));
+    world.fake.service().release();
+    world.fake.until(|fake| fake.texts("sales-s1").len() == 6).await;
+    world.end().await;
+}
+
+async fn a_flood_into_one_chat_is_refused_and_no_other(on: On) {
+    let shallow = |_: &FakeWeCom, scenario: Scenario| {
+        scenario.set("store", "lane_depth", 5).set("workers", "order", "chat").set("dedup", "window", "0s")
+    };
+    let world = World::with(on, &["flooded", "calm"], Options::default(), shallow).await;
+    world.fake.service().hold();
+    world.say("flooded", "u0", "f0", "/query 30").await;
+    world.fake.until(|fake| fake.service().under_way() == 1).await;
+    let post = async |n: u64| {
+        let tag = Tag::new("flooded", &format!("u{n}"), n);
+        world.caller.post(&robot_text("flooded", &tag.sender, &format!("f{n}"), &format!("/echo {tag}"))).await
+    };
+    // The one that is being handled stands in its lane too.
+    for n in 1..=4 {
+        assert_eq!(post(n).await, Some(200));
+    }
+    assert_eq!(join_all((5..=25).map(post)).await, [Some(503); 21]);
+    for _ in 0..5 {
+        world.fence("calm", "u1").await;
+    }
+    assert_eq!(world.callbacks("lane_full").await, 21);
+    world.fake.service().release();
+    world.fake.until(|fake| fake.texts(&key("flooded")).len() == 5).await;
+    assert_eq!(post(26).await, Some(200));
+    world.fence("flooded", "u1").await;
+    assert_eq!(world.texts("flooded").len(), 6);
     world.end().await;
 }
 

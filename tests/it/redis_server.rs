@@ -64,9 +64,40 @@ impl RedisServer {
         }
     }
 
+    /// Kills it and starts it again with nothing in its folder.
+    pub fn restart_empty(&mut self) {
+        self.kill();
+        self.folder = tempfile::tempdir().expect("a folder for redis-server");
+        self.restart();
+    }
+
+    /// Lets it hang: connections stay open and nothing is answered.
+    pub fn hang(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on after [`RedisServer::hang`].
+    pub fn go_on(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.as_ref().expect("it runs").id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill is there").success());
+    }
+
     /// Runs one command.
     pub async fn command<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
-        let client = redis::Client::open(self.url().expose()).expect("a client");
+        self.command_at(self.url().expose(), words).await
+    }
+
+    /// Runs one command with a password.
+    pub async fn command_as<T: redis::FromRedisValue>(&self, password: &str, words: &[&str]) -> T {
+        self.command_at(&format!("redis://:{password}@127.0.0.1:{}", self.port), words).await
+    }
+
+    async fn command_at<T: redis::FromRedisValue>(&self, url: &str, words: &[&str]) -> T {
+        let client = redis::Client::open(url).expect("a client");
         let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
         let mut command = redis::cmd(words[0]);
         command.arg(&words[1..]);

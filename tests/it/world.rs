@@ -130,6 +130,42 @@ impl World {
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     }
 
+    /// The server behind a world on Redis.
+    pub fn redis(&mut self) -> &mut RedisServer {
+        self.redis.as_mut().expect("this world is on Redis")
+    }
+
+    /// `GET /readyz`: status and body.
+    pub async fn readyz(&self) -> (u16, Value) {
+        let answer = self.http.get(format!("http://{}/readyz", self.app.admin_addr())).send().await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap())
+    }
+
+    /// Asks `/readyz` until its body holds.
+    pub async fn until_ready(&self, mut holds: impl FnMut(&Value) -> bool) -> (u16, Value) {
+        let mut again = tokio::time::interval(Duration::from_millis(20));
+        loop {
+            again.tick().await;
+            let (status, body) = self.readyz().await;
+            if holds(&body) {
+                return (status, body);
+            }
+        }
+    }
+
+    /// The value of a metric, by its name with its labels; 0 where it was not counted yet.
+    pub async fn metric(&self, name: &str) -> u64 {
+        let answer = self.http.get(format!("http://{}/metrics", self.app.admin_addr())).send().await.unwrap();
+        let text = answer.text().await.unwrap();
+        let name = format!("wecom_gateway_{name} ");
+        text.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |value| value.parse().unwrap())
+    }
+
+    /// How many callbacks of [`APP`] ended like this.
+    pub async fn callbacks(&self, result: &str) -> u64 {
+        self.metric(&format!("callbacks_total{{app=\"{APP}\",result=\"{result}\"}}")).await
+    }
+
     /// Waits until the trail of a message ends; its outcome and reason.
     pub async fn outcome(&self, msg_id: &str) -> (String, Option<String>) {
         let trail = self
@@ -176,6 +212,23 @@ async fn stop_while(app: App, fake: &FakeWeCom, during: impl FnOnce(&FakeWeCom))
     }
     during(fake);
     stopped.await.unwrap();
+}
+
+/// Starts to stop a gateway that has something under way; answers once `/readyz` says so.
+pub async fn draining(app: App) -> tokio::task::JoinHandle<()> {
+    let readyz = format!("http://{}/readyz", app.admin_addr());
+    let stopped = tokio::spawn(app.stop());
+    let said = async {
+        loop {
+            let answer = reqwest::get(&readyz).await.unwrap();
+            let (status, body) = (answer.status().as_u16(), answer.json::<Value>().await.unwrap());
+            if body["draining"] == true {
+                return assert!(status == 503 && body["ready"] == false && body["store"] == "up", "{status} {body}");
+            }
+        }
+    };
+    tokio::time::timeout(TEST, said).await.expect("it says that it drains");
+    stopped
 }
 
 async fn start(scenario: &Scenario) -> (App, Caller) {

@@ -10,8 +10,8 @@ fn an_empty_file_gives_the_defaults_of_the_contract() {
     let s = Folder::new().settings();
     let secs = Duration::from_secs;
     assert_eq!(
-        (s.server.listen.to_string().as_str(), s.server.max_body, s.server.deadline),
-        ("127.0.0.1:8080", 1 << 20, secs(2))
+        (s.server.listen.to_string().as_str(), s.server.max_body, s.server.deadline, s.server.drain),
+        ("127.0.0.1:8080", 1 << 20, secs(2), secs(6))
     );
     assert_eq!((s.admin.listen.to_string().as_str(), s.admin.tokens.len()), ("127.0.0.1:8081", 0));
     assert_eq!(
@@ -23,6 +23,7 @@ fn an_empty_file_gives_the_defaults_of_the_contract() {
         (Backend::Embedded, Some("data"), 1, 10_000)
     );
     assert_eq!(s.store.redis.expose(), "redis://127.0.0.1:6379");
+    assert_eq!((s.store.replicas, s.store.max_waiting, s.workers.poison_after), (0, 1_000_000, 5));
     assert_eq!((s.database.url.expose(), s.database.retain), ("sqlite://data/records.db", secs(30 * 86_400)));
     assert_eq!((s.dedup.ttl, s.dedup.window, s.dedup.max_skew), (secs(3600), secs(10), Some(secs(1800))));
     assert_eq!((s.workers.concurrency, s.workers.lease, s.workers.order), (512, secs(30), Order::Sender));
@@ -34,27 +35,39 @@ fn an_empty_file_gives_the_defaults_of_the_contract() {
 #[test]
 fn what_is_written_is_what_is_read() {
     let text = r#"
-        server = { listen = "[::1]:9000", max_body = "64KiB", deadline = "500ms" }
+        server = { listen = "[::1]:9000", max_body = "64KiB", deadline = "500ms", drain = "20s" }
         admin = { listen = "0.0.0.0:9001", tokens = [{ name = "ops", secret = "${OPS_TOKEN}", scope = "push" }] }
         wecom = { api_base = "http://127.0.0.1:7000/proxy/", webhook_hosts = ["127.0.0.1", "Example.com"] }
-        store = { backend = "redis", redis = "redis://:p%40ss@10.0.0.1:6380/2", shards = 16, replicas = 0, spool = false }
+        store = { backend = "redis", redis = "redis://:p%40ss@10.0.0.1:6380/2", shards = 16, replicas = 2, max_waiting = 5, spool_limit = "1GiB" }
         dedup = { window = "0s", max_skew = "off" }
-        workers = { order = "chat" }
+        workers = { order = "chat", poison_after = 3 }
         sender = { max_chats = 7 }
         log = { format = "json", level = "info,wecom_gateway=debug" }
         [telemetry]
     "#;
     let s = Folder::new().gateway(text).settings();
-    assert_eq!((s.server.max_body, s.server.deadline), (65_536, Duration::from_millis(500)));
+    assert_eq!(
+        (s.server.max_body, s.server.deadline, s.server.drain),
+        (65_536, Duration::from_millis(500), Duration::from_secs(20))
+    );
     let [token] = s.admin.tokens.as_slice() else { panic!("one token") };
     assert_eq!((token.name.as_str(), token.secret.expose(), token.scope), ("ops", "ops-secret", Scope::Push));
     assert_eq!(
         (s.wecom.api_base.as_str(), s.wecom.webhook_hosts),
         ("http://127.0.0.1:7000/proxy", vec!["127.0.0.1".into(), "example.com".into()])
     );
-    assert_eq!((s.store.backend, s.store.shards), (Backend::Redis, 16));
+    assert_eq!((s.store.backend, s.store.shards, s.store.spool_limit), (Backend::Redis, 16, Some(1 << 30)));
+    assert_eq!((s.store.replicas, s.store.max_waiting, s.workers.poison_after), (2, 5, 3));
     assert_eq!((s.dedup.window, s.dedup.max_skew), (Duration::ZERO, None));
     assert_eq!((s.workers.order, s.sender.max_chats, s.log.format), (Order::Chat, 7, LogFormat::Json));
+}
+
+#[test]
+fn a_spool_is_beside_redis_alone_and_can_be_turned_off() {
+    let limit = |store: &str| Folder::new().gateway(&format!("store = {{ {store} }}")).settings().store.spool_limit;
+    assert_eq!(limit("backend = \"redis\""), Some(256 << 20));
+    assert_eq!(limit("backend = \"redis\", spool = false"), None);
+    assert_eq!(limit("spool_limit = \"1MiB\""), None);
 }
 
 #[test]
@@ -84,6 +97,12 @@ fn wrong_types_and_forms() {
         ("store = { shards = 0 }", "store.shards", &["1 to 99"]),
         ("store = { shards = 100 }", "store.shards", &["1 to 99"]),
         ("store = { lane_depth = -1 }", "store.lane_depth", &["from 1"]),
+        ("store = { spool_limit = \"0\" }", "store.spool_limit", &["keeps nothing", "spool = false"]),
+        ("server = { drain = \"1s\" }", "server.drain", &["deadline (2s)", "lengthen"]),
+        ("store = { max_waiting = 0 }", "store.max_waiting", &["from 1"]),
+        ("store = { replicas = 1 }", "store.replicas", &["embedded", "\"redis\""]),
+        ("store = { backend = \"redis\", replicas = 101 }", "store.replicas", &["0 to 100"]),
+        ("workers = { poison_after = 0 }", "workers.poison_after", &["1 to 100"]),
         ("store = { spool = \"yes\" }", "store.spool", &["true or false"]),
         ("store = { path = \" \" }", "store.path", &["empty"]),
         ("store = { path = \"Cargo.toml\" }", "store.path", &["\"Cargo.toml\"", "a file", "name a folder"]),
@@ -178,7 +197,6 @@ fn what_this_version_does_not_have_is_said_plainly() {
     each_gateway_fault(&[
         ("[kafka]\nbrokers = \"b:9092\"", "kafka", &["not available in this version", "remove"]),
         ("[telemetry]\notlp = \"http://c:4317\"", "telemetry.otlp", &["not available in this version"]),
-        ("store = { replicas = 1 }", "store.replicas", &["not available in this version", "0"]),
         ("store = { redis = \"rediss://h\" }", "store.redis", &["rediss://", "not available in this version"]),
         (
             "store = { redis = \"redis+cluster://h1,h2\" }",

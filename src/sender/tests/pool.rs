@@ -279,7 +279,7 @@ async fn stopping_finishes_what_is_under_way_and_begins_nothing_more() {
     scene.queue("a", &["under way", "waits"]).await;
     let running = scene.start();
     let call = robot.call().await;
-    running.stop.cancel();
+    running.stop.draining.cancel();
     call.code(0);
     running.finish().await;
     assert_eq!(scene.verdict().await.0, "delivered");
@@ -289,13 +289,34 @@ async fn stopping_finishes_what_is_under_way_and_begins_nothing_more() {
 }
 
 #[tokio::test]
+async fn at_the_cut_a_begun_lane_goes_back_as_begun() {
+    let mut robot = Robot::start().await;
+    let mut scene = Scene::new(&robot, &["a"]).await;
+    scene.queue("a", &["perhaps sent", "next"]).await;
+    let running = scene.start();
+    let _unanswered = robot.call().await;
+    running.stop.draining.cancel();
+    running.stop.cut.cancel();
+    running.finish().await;
+    let status = scene.status("a").await;
+    assert_eq!((status.depth, status.leased), (2, false));
+    // Nobody waits for the end of a lease.
+    let _running = scene.start();
+    assert_eq!(scene.verdict().await, words("unknown", "interrupted"));
+    let call = robot.call().await;
+    assert_eq!(call.text(), "next");
+    call.code(0);
+    assert_eq!(scene.verdict().await.0, "delivered");
+}
+
+#[tokio::test]
 async fn what_was_claimed_while_stopping_goes_back_unbegun() {
     let robot = Robot::start().await;
     let scene = Scene::new(&robot, &["a"]).await;
     scene.queue("a", &["waits"]).await;
     let running = scene.start();
-    scene.store.cancel_at_claim(running.stop.clone());
-    running.stop.cancelled().await;
+    scene.store.cancel_at_claim(running.stop.draining.clone());
+    running.stop.draining.cancelled().await;
     running.finish().await;
     let status = scene.status("a").await;
     assert_eq!((status.depth, status.leased), (1, false));

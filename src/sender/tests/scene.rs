@@ -9,7 +9,6 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::robot::{Robot, within_reason};
 use super::watched::{Event, Watched};
@@ -17,6 +16,7 @@ use crate::config::{Settings, settings};
 use crate::model::{ChatKind, Delivery, Lane, Message, RouteDigest, Secret, SenderKind, delivery_id, now_ms};
 use crate::sender::channel::http_client;
 use crate::sender::{Routes, Sender};
+use crate::stop::Stop;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::{
     Arrival, Begin, Begun, ChatStatus, Commit, Enqueued, Entry, Line, Pace, Settle, SharedStore, Stage, Store, Turn,
@@ -39,14 +39,14 @@ pub struct Scene {
 
 /// A sender at work.
 pub struct Running {
-    pub stop: CancellationToken,
+    pub stop: Stop,
     task: JoinHandle<()>,
 }
 
 impl Running {
     /// Stops it and waits until it has ended.
     pub async fn finish(self) {
-        self.stop.cancel();
+        self.stop.draining.cancel();
         within_reason(self.task).await.expect("no panic");
     }
 }
@@ -167,7 +167,7 @@ impl Scene {
             Arc::new(Metrics::default()),
             Arc::new(Health::default()),
         );
-        let stop = CancellationToken::new();
+        let stop = Stop::default();
         let task = tokio::spawn({
             let stop = stop.clone();
             async move { sender.run(stop).await }
@@ -216,7 +216,12 @@ impl Scene {
         let app = settings::App { chats: self.chats.clone(), ..settings::App::for_tests(APP, kind) };
         let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         Settings {
-            server: settings::Server { listen: nowhere, max_body: 1 << 20, deadline: Duration::from_secs(2) },
+            server: settings::Server {
+                listen: nowhere,
+                max_body: 1 << 20,
+                deadline: Duration::from_secs(2),
+                drain: MINUTE,
+            },
             admin: settings::Admin { listen: nowhere, tokens: Vec::new() },
             wecom: settings::WeCom {
                 api_base: "http://127.0.0.1/".parse().expect("a URL"),
@@ -227,11 +232,19 @@ impl Scene {
                 path: PathBuf::new(),
                 redis: Secret::default(),
                 shards: 1,
+                replicas: 0,
                 lane_depth: 1000,
+                spool_limit: None,
+                max_waiting: 1000,
             },
             database: settings::Database { url: Secret::default(), retain: MINUTE },
             dedup: settings::Dedup { ttl: MINUTE * 60, window: Duration::ZERO, max_skew: None },
-            workers: settings::Workers { concurrency: 1, lease: MINUTE, order: settings::Order::Sender },
+            workers: settings::Workers {
+                concurrency: 1,
+                lease: MINUTE,
+                order: settings::Order::Sender,
+                poison_after: 5,
+            },
             sender: self.sender.clone(),
             log: settings::Log { format: settings::LogFormat::Text, level: "info".to_owned() },
             apps: BTreeMap::from([(APP.to_owned(), Arc::new(app))]),

@@ -63,7 +63,8 @@ async fn a_refresh_comes_early_and_nobody_waits_for_it() {
     let scene = Scene::new().await;
     let (a, b) = (scene.process(), scene.process());
     assert_eq!((scene.get(&a).await, scene.get(&b).await), ("token-1".into(), "token-1".into()));
-    [&a, &b].map(Tokens::hurry);
+    a.hurry();
+    b.hurry();
     scene.fake.hold(GETTOKEN);
     let refresh = scene.get(&a);
     let others = async {

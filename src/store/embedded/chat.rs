@@ -198,6 +198,7 @@ impl Chat {
     pub fn drop_head(&mut self, step: &Step<'_>) -> Result<()> {
         step.sql("DELETE FROM deliveries WHERE chat = ?1 AND pos = ?2")?.execute([self.id, self.head])?;
         self.head += 1;
+        step.went();
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 
-use super::connect;
+use super::database::{connect, spawn};
 use crate::store::Result;
 
 /// From this size of the log on it is emptied, in bytes.
@@ -30,13 +30,13 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Starts the copier for the database at `file`.
-    pub fn start(file: &Path) -> Result<(Self, JoinHandle<()>)> {
+    /// Starts the copier for the database at `file`, in a thread that bears its `name`.
+    pub fn start(file: &Path, name: &str) -> Result<(Self, JoinHandle<()>)> {
         let conn = connect(file)?;
         let (start, asked) = channel();
         let copied = Arc::new(AtomicBool::new(false));
         let done = copied.clone();
-        let thread = super::spawn("store-checkpoint", move || copy(&conn, &asked, &done))?;
+        let thread = spawn(format!("{name}-checkpoint"), move || copy(&conn, &asked, &done))?;
         let mut log = file.as_os_str().to_owned();
         log.push("-wal");
         Ok((Self { log: log.into(), start, asked: false, copied }, thread))
@@ -65,6 +65,6 @@ fn copy(conn: &Connection, asked: &Receiver<()>, copied: &AtomicBool) {
 fn checkpoint(conn: &Connection, pragma: &str) {
     // The row tells whether a reader was in the way; the next round gets further.
     if let Err(error) = conn.query_row(pragma, [], |_| Ok(())) {
-        tracing::warn!(%error, "the store's log could not be checkpointed");
+        tracing::warn!(%error, "a write-ahead log could not be checkpointed");
     }
 }

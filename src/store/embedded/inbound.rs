@@ -7,7 +7,12 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::outbound::{self, Outgoing};
 use super::step::{Step, millis, new_lease_id};
 use crate::model::{Lane, MessageKey, Session};
-use crate::store::{Arrival, ClaimedMessage, Commit, Committed, Enqueued, Lease, Result, Side, Stage};
+use crate::store::{
+    Arrival, Claimed, ClaimedMessage, Commit, Committed, Enqueued, Lease, Poisoned, Result, Side, Stage,
+};
+
+/// How many of a lane's last messages are looked at for a repeated one.
+const LOOK_BACK: i64 = 8;
 
 /// An [`Arrival`] as its row, written out before the writer is asked.
 pub(super) struct NewMessage {
@@ -41,11 +46,13 @@ struct InLane {
     lane: String,
     head: i64,
     tail: i64,
+    /// How many leases of the head ended with neither a commit nor a release.
+    crashes: u32,
 }
 
 impl InLane {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { id: row.get(0)?, lane: row.get(1)?, head: row.get(2)?, tail: row.get(3)? })
+        Ok(Self { id: row.get(0)?, lane: row.get(1)?, head: row.get(2)?, tail: row.get(3)?, crashes: row.get(4)? })
     }
     fn is_empty(&self) -> bool {
         self.head >= self.tail
@@ -53,6 +60,8 @@ impl InLane {
     fn drop_head(&mut self, step: &Step<'_>) -> Result<()> {
         step.sql("DELETE FROM messages WHERE lane = ?1 AND pos = ?2")?.execute(params![self.id, self.head])?;
         self.head += 1;
+        self.crashes = 0;
+        step.went();
         Ok(())
     }
     /// Makes it ready again, behind all that wait; an empty one goes.
@@ -61,8 +70,8 @@ impl InLane {
             step.sql("DELETE FROM in_lanes WHERE id = ?1")?.execute([self.id])?;
             return Ok(());
         }
-        step.sql("UPDATE in_lanes SET head = ?2, leased = 0, due = ?3, lease = NULL WHERE id = ?1")?
-            .execute(params![self.id, self.head, step.now])?;
+        step.sql("UPDATE in_lanes SET head = ?2, leased = 0, due = ?3, lease = NULL, crashes = ?4 WHERE id = ?1")?
+            .execute(params![self.id, self.head, step.now, self.crashes])?;
         step.wake(Side::In);
         Ok(())
     }
@@ -70,11 +79,11 @@ impl InLane {
 
 /// The lane that is held by this lease: also past its end, until another claims it.
 fn held(step: &Step<'_>, lease: &Lease) -> Result<Option<InLane>> {
-    let mut select = step.sql("SELECT id, lane, head, tail FROM in_lanes WHERE lane = ?1 AND lease = ?2")?;
+    let mut select = step.sql("SELECT id, lane, head, tail, crashes FROM in_lanes WHERE lane = ?1 AND lease = ?2")?;
     Ok(select.query_row([lease.lane.as_str(), &lease.id], InLane::read).optional()?)
 }
 
-pub(super) fn enqueue(step: &Step<'_>, message: &NewMessage) -> Result<Enqueued> {
+pub(super) fn enqueue(step: &Step<'_>, message: &NewMessage, max_waiting: u64) -> Result<Enqueued> {
     let key = message.key.as_str();
     if let Some(mark) = step.mark(key)? {
         // Its own mark: this call is a repeat, its message was claimed or even done.
@@ -84,7 +93,20 @@ pub(super) fn enqueue(step: &Step<'_>, message: &NewMessage) -> Result<Enqueued>
         step.note(Stage::Duplicate, &message.request_id, key, "{}")?;
         return Ok(Enqueued::Duplicate);
     }
-    let Some((lane, pos)) = place(step, message)? else { return Ok(Enqueued::LaneFull) };
+    let lane = lane_of(step, message)?;
+    if let Some(lane) = &lane
+        && waits_already(step, lane, message)?
+    {
+        return Ok(Enqueued::Stored);
+    }
+    let depth = lane.as_ref().map_or(0, |lane| u64::try_from(lane.tail - lane.head).unwrap_or(0));
+    if depth >= message.depth_limit {
+        return Ok(Enqueued::LaneFull);
+    }
+    if step.waiting() >= max_waiting {
+        return Ok(Enqueued::StoreFull);
+    }
+    let (lane, pos) = place(step, lane, message)?;
     let mut insert = step.sql(
         "INSERT INTO messages (lane, pos, request_id, key, good_until, mark_ttl, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
@@ -94,22 +116,30 @@ pub(super) fn enqueue(step: &Step<'_>, message: &NewMessage) -> Result<Enqueued>
     Ok(Enqueued::Stored)
 }
 
-/// Takes the place at the end of the message's lane; `None` where it is full.
-fn place(step: &Step<'_>, message: &NewMessage) -> Result<Option<(i64, i64)>> {
-    let name = message.lane.as_str();
-    let mut select = step.sql("SELECT id, lane, head, tail FROM in_lanes WHERE lane = ?1")?;
-    let lane = select.query_row([name], InLane::read).optional()?;
-    let depth = lane.as_ref().map_or(0, |l| u64::try_from(l.tail - l.head).unwrap_or(0));
-    if depth >= message.depth_limit {
-        return Ok(None);
-    }
+fn lane_of(step: &Step<'_>, message: &NewMessage) -> Result<Option<InLane>> {
+    let mut select = step.sql("SELECT id, lane, head, tail, crashes FROM in_lanes WHERE lane = ?1")?;
+    Ok(select.query_row([message.lane.as_str()], InLane::read).optional()?)
+}
+
+/// Whether the same request stands among the lane's last messages: its enqueue is being repeated. A repeat that comes when
+/// more have followed is stored twice, and its second copy is dropped silently at its claim.
+fn waits_already(step: &Step<'_>, lane: &InLane, message: &NewMessage) -> Result<bool> {
+    let mut exists = step
+        .sql("SELECT EXISTS (SELECT 1 FROM messages WHERE lane = ?1 AND pos >= ?2 AND request_id = ?3 AND key = ?4)")?;
+    let (from, key) = (lane.tail.saturating_sub(LOOK_BACK).max(lane.head), message.key.as_str());
+    Ok(exists.query_row(params![lane.id, from, message.request_id, key], |row| row.get(0))?)
+}
+
+/// Takes the place at the end of the message's lane.
+fn place(step: &Step<'_>, lane: Option<InLane>, message: &NewMessage) -> Result<(i64, i64)> {
+    step.came(1);
     if let Some(lane) = lane {
         step.sql("UPDATE in_lanes SET tail = tail + 1 WHERE id = ?1")?.execute([lane.id])?;
-        return Ok(Some((lane.id, lane.tail)));
+        return Ok((lane.id, lane.tail));
     }
     step.sql("INSERT INTO in_lanes (lane, head, tail, leased, due) VALUES (?1, 0, 1, 0, ?2)")?
-        .execute(params![name, step.now])?;
-    Ok(Some((step.last_id(), 0)))
+        .execute(params![message.lane.as_str(), step.now])?;
+    Ok((step.last_id(), 0))
 }
 
 /// A leased head as it stands in its rows.
@@ -137,16 +167,16 @@ struct Stored {
     body: String,
 }
 
-pub(super) fn claim(step: &Step<'_>, want: usize, lease: Duration) -> Result<(Vec<HeadMessage>, Option<Duration>)> {
+pub(super) fn claim(step: &Step<'_>, want: usize, lease: Duration, poison_after: u32) -> Result<Claimed<HeadMessage>> {
     step.sql("UPDATE in_lanes SET leased = 0 WHERE leased = 1 AND due <= ?1")?.execute([step.now])?;
-    let mut items = Vec::new();
+    let (mut items, mut poisoned) = (Vec::new(), Vec::new());
     while items.len() < want {
         let lanes = ready(step, want - items.len())?;
         if lanes.is_empty() {
             break;
         }
         for mut lane in lanes {
-            match workable_head(step, &mut lane)? {
+            match workable_head(step, &mut lane, poison_after, &mut poisoned)? {
                 Some((stored, redelivered)) => items.push(take(step, lane, stored, redelivered, lease)?),
                 None => lane.put_back(step)?,
             }
@@ -154,18 +184,26 @@ pub(super) fn claim(step: &Step<'_>, want: usize, lease: Duration) -> Result<(Ve
     }
     let mut nearest = step.sql("SELECT min(due) FROM in_lanes WHERE leased = 1")?;
     let nearest: Option<i64> = nearest.query_row([], |row| row.get(0))?;
-    Ok((items, nearest.map(|due| step.until(due))))
+    Ok(Claimed { items, poisoned, next_wake: nearest.map(|due| step.until(due)) })
 }
 
+/// Lanes to claim, longest waiting first. The last lease stays on its lane until it is given back: one that is found here
+/// ended with neither a commit nor a release.
 fn ready(step: &Step<'_>, limit: usize) -> Result<Vec<InLane>> {
-    let mut select =
-        step.sql("SELECT id, lane, head, tail FROM in_lanes WHERE leased = 0 ORDER BY due, id LIMIT ?1")?;
+    let mut select = step.sql(
+        "SELECT id, lane, head, tail, crashes + (lease IS NOT NULL) FROM in_lanes WHERE leased = 0 ORDER BY due, id LIMIT ?1",
+    )?;
     let lanes = select.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], InLane::read)?;
     Ok(lanes.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Drops heads that must not be handled until one may be, and sets its mark. Says whether the mark was its own already.
-fn workable_head(step: &Step<'_>, lane: &mut InLane) -> Result<Option<(Stored, bool)>> {
+fn workable_head(
+    step: &Step<'_>,
+    lane: &mut InLane,
+    poison_after: u32,
+    poisoned: &mut Vec<Poisoned>,
+) -> Result<Option<(Stored, bool)>> {
     while !lane.is_empty() {
         let head = head(step, lane)?;
         let key = head.key.as_str();
@@ -175,9 +213,10 @@ fn workable_head(step: &Step<'_>, lane: &mut InLane) -> Result<Option<(Stored, b
             Some(_) if !own => step.note(Stage::Duplicate, &head.request_id, key, "{}")?,
             // A repeat of the call that brought the message, which is done: no word about it, its trail has ended.
             Some(mark) if mark.done => {}
-            _ if step.now > head.good_until => {
-                step.note(Stage::Expired, &head.request_id, key, r#"{"reason":"too_old"}"#)?;
-                step.set_mark(key, &head.request_id, true, head.mark_ttl)?;
+            _ if step.now > head.good_until => give_up(step, &head, r#"{"reason":"too_old"}"#)?,
+            _ if lane.crashes >= poison_after => {
+                give_up(step, &head, r#"{"outcome":"dead","reason":"poison"}"#)?;
+                poisoned.push(Poisoned { request_id: head.request_id.clone(), key: head.key.clone() });
             }
             _ => {
                 step.set_mark(key, &head.request_id, false, head.mark_ttl)?;
@@ -187,6 +226,13 @@ fn workable_head(step: &Step<'_>, lane: &mut InLane) -> Result<Option<(Stored, b
         lane.drop_head(step)?;
     }
     Ok(None)
+}
+
+/// Ends a message unhandled.
+fn give_up(step: &Step<'_>, head: &Stored, detail: &str) -> Result<()> {
+    let key = head.key.as_str();
+    step.note(Stage::Expired, &head.request_id, key, detail)?;
+    step.set_mark(key, &head.request_id, true, head.mark_ttl)
 }
 
 fn head(step: &Step<'_>, lane: &InLane) -> Result<Stored> {
@@ -205,12 +251,8 @@ fn head(step: &Step<'_>, lane: &InLane) -> Result<Stored> {
 
 fn take(step: &Step<'_>, lane: InLane, head: Stored, redelivered: bool, lease: Duration) -> Result<HeadMessage> {
     let id = new_lease_id();
-    step.sql("UPDATE in_lanes SET head = ?2, leased = 1, due = ?3, lease = ?4 WHERE id = ?1")?.execute(params![
-        lane.id,
-        lane.head,
-        step.after(lease),
-        id
-    ])?;
+    step.sql("UPDATE in_lanes SET head = ?2, leased = 1, due = ?3, lease = ?4, crashes = ?5 WHERE id = ?1")?
+        .execute(params![lane.id, lane.head, step.after(lease), id, lane.crashes])?;
     let lease = Lease { lane: Lane::from_encoded(lane.lane), id };
     Ok(HeadMessage { lease, session: step.session(&head.key)?, body: head.body, redelivered })
 }

@@ -67,6 +67,7 @@ pub(super) fn depth(step: &Step<'_>) -> Result<Depth> {
     let number = |row: &Row<'_>, column| row.get::<_, i64>(column).map(|n| u64::try_from(n).unwrap_or(0));
     Ok(select.query_row([], |row| {
         Ok(Depth {
+            waiting: step.waiting(),
             in_lanes: number(row, 0)?,
             out_lanes: number(row, 1)? + number(row, 2)?,
             parked: number(row, 3)?,

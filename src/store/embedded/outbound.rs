@@ -76,6 +76,7 @@ pub(super) fn push(step: &Step<'_>, outgoing: &Outgoing) -> Result<bool> {
             row.body
         ])?;
         chat.tail += 1;
+        step.came(1);
     }
     if chat.state == State::Idle {
         let turn = chat.turn_now(step, outgoing.turn);

@@ -78,7 +78,7 @@ mod tests {
         let mut conn = connect(&file).unwrap();
         set_up(&mut conn, &file, 1).unwrap();
         let pace = |limit| Pace { limit, window: Duration::from_millis(100) };
-        let at = |now| Step::new(&conn, now);
+        let at = |now| Step::new(&conn, now, 0);
         let mut chat = Chat::find_or_insert(&at(0), &Lane::of_chat("a", "c")).unwrap();
         let mut take = |now, limit| take_place(&at(now), &mut chat, pace(limit)).unwrap();
         // One each 10 ms is just within 10 in 100 ms; one more isn't.

@@ -9,23 +9,41 @@ use crate::model::MessageKey;
 use crate::store::{Line, Result, Side, Stage};
 
 /// One atomic step: a transaction that the writer opened and will commit or roll back.
-pub(super) struct Step<'c> {
+pub(in crate::store) struct Step<'c> {
     conn: &'c Connection,
     /// The store's time of the step, Unix ms.
     pub now: i64,
     inbound: Cell<bool>,
     outbound: Cell<bool>,
+    /// Messages and deliveries that wait in the whole store.
+    waiting: Cell<u64>,
 }
 
 /// Who owns a message.
-pub(super) struct Mark {
+pub(in crate::store) struct Mark {
     pub request_id: String,
     pub done: bool,
 }
 
 impl<'c> Step<'c> {
-    pub fn new(conn: &'c Connection, now: i64) -> Self {
-        Self { conn, now, inbound: Cell::new(false), outbound: Cell::new(false) }
+    /// `waiting` messages and deliveries stand in the store as it begins.
+    pub fn new(conn: &'c Connection, now: i64, waiting: u64) -> Self {
+        Self { conn, now, inbound: Cell::new(false), outbound: Cell::new(false), waiting: Cell::new(waiting) }
+    }
+
+    /// How many messages and deliveries wait by now.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.get()
+    }
+
+    /// So many more wait.
+    pub fn came(&self, more: u64) {
+        self.waiting.set(self.waiting.get().saturating_add(more));
+    }
+
+    /// One of them went.
+    pub fn went(&self) {
+        self.waiting.set(self.waiting.get().saturating_sub(1));
     }
 
     /// A statement, compiled once per connection.
@@ -116,7 +134,7 @@ impl<'c> Step<'c> {
 }
 
 /// Whole milliseconds.
-pub(super) fn millis(span: Duration) -> i64 {
+pub(in crate::store) fn millis(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 

@@ -33,11 +33,11 @@ macro_rules! walk {
     };
 }
 
-const TABLES: [Walk; 4] = [walk!("marks"), walk!("sessions"), walk!("late"), walk!("notes")];
+const TABLES: &[Walk] = &[walk!("marks"), walk!("sessions"), walk!("late"), walk!("notes")];
 
 /// Where the walk stands.
-#[derive(Default)]
-pub(super) struct Sweeper {
+pub(in crate::store) struct Sweeper {
+    tables: &'static [Walk],
     owed: usize,
     table: usize,
     /// The last key that was looked at.
@@ -45,6 +45,16 @@ pub(super) struct Sweeper {
 }
 
 impl Sweeper {
+    /// For the tables of the store.
+    pub fn of_the_store() -> Self {
+        Self { tables: TABLES, owed: 0, table: 0, after: String::new() }
+    }
+
+    /// For a file in which nothing expires.
+    pub fn idle() -> Self {
+        Self { tables: &[], ..Self::of_the_store() }
+    }
+
     /// Notes that so much work was done.
     pub fn owe(&mut self, work: usize) {
         self.owed += work * PACE;
@@ -57,13 +67,13 @@ impl Sweeper {
 
     /// Whether a step is worth its transaction.
     pub fn is_due(&self) -> bool {
-        self.owed >= ROWS
+        self.owed >= ROWS && !self.tables.is_empty()
     }
 
     /// Looks at the next rows; at the end of a table the next one begins.
     pub fn step(&mut self, step: &Step<'_>) -> Result<()> {
         self.owed = self.owed.saturating_sub(ROWS);
-        let walk = &TABLES[self.table];
+        let walk = &self.tables[self.table];
         let last: Option<String> = step
             .sql(walk.last_of_stretch)?
             .query_row(params![self.after, ROWS as i64], |row| row.get(0))
@@ -75,7 +85,7 @@ impl Sweeper {
                 self.after = last;
             }
             None => {
-                self.table = (self.table + 1) % TABLES.len();
+                self.table = (self.table + 1) % self.tables.len();
                 self.after.clear();
             }
         }
@@ -94,11 +104,11 @@ mod tests {
         let file = folder.path().join("store.db");
         let mut conn = connect(&file).unwrap();
         set_up(&mut conn, &file, 1).unwrap();
-        let step = Step::new(&conn, 1_000_000);
+        let step = Step::new(&conn, 1_000_000, 0);
         for i in 0..2_500 {
             step.set_mark(&format!("key{i}"), "r", true, if i % 2 == 0 { 0 } else { 1 }).unwrap();
         }
-        let mut sweeper = Sweeper::default();
+        let mut sweeper = Sweeper::of_the_store();
         // Three stretches of marks, and the end of each table.
         for _ in 0..7 {
             sweeper.step(&step).unwrap();
@@ -109,13 +119,13 @@ mod tests {
         };
         assert_eq!((left(0), left(1)), (0, 1_250));
         // It begins anew.
-        sweeper.step(&Step::new(&conn, 2_000_000)).unwrap();
+        sweeper.step(&Step::new(&conn, 2_000_000, 0)).unwrap();
         assert_eq!(left(1), 250);
     }
 
     #[test]
     fn work_makes_steps_due() {
-        let mut sweeper = Sweeper::default();
+        let mut sweeper = Sweeper::of_the_store();
         sweeper.owe(ROWS / PACE - 1);
         assert!(!sweeper.is_due());
         sweeper.owe(1);

@@ -87,6 +87,8 @@ pub(super) struct Writer {
     pub wakeups: Arc<Wakeups>,
     pub checkpoints: Checkpoints,
     pub sweeper: Sweeper,
+    /// Messages and deliveries that wait: counted at the start, then changed by what is committed and nothing else.
+    pub waiting: u64,
 }
 
 impl Writer {
@@ -134,12 +136,13 @@ impl Writer {
     fn transaction(&mut self, group: &mut [Box<dyn Work>]) -> std::result::Result<(), Failed> {
         let whole = |e: rusqlite::Error| Failed::Whole(e.into());
         let transaction = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(whole)?;
-        let step = Step::new(&transaction, now_ms());
+        let step = Step::new(&transaction, now_ms(), self.waiting);
         for work in group {
             work.run(&step).map_err(Failed::Work)?;
         }
-        let woken: Vec<_> = step.woken().collect();
+        let (woken, waiting) = (step.woken().collect::<Vec<_>>(), step.waiting());
         transaction.commit().map_err(whole)?;
+        self.waiting = waiting;
         woken.into_iter().for_each(|side| self.wakeups.wake(side));
         Ok(())
     }
@@ -152,7 +155,7 @@ impl Writer {
         let swept =
             self.conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(StoreError::from).and_then(
                 |transaction| {
-                    self.sweeper.step(&Step::new(&transaction, now_ms()))?;
+                    self.sweeper.step(&Step::new(&transaction, now_ms(), self.waiting))?;
                     Ok(transaction.commit()?)
                 },
             );

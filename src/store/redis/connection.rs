@@ -1,4 +1,5 @@
-//! The connection: one multiplexed connection for commands and one for wake-ups, remade together whenever either breaks.
+//! The connection: one multiplexed connection for commands, one for those that wait for replicas (where that is asked for)
+//! and one for wake-ups, remade together whenever one breaks.
 //!
 //! A keeper task owns both. While there is no connection, calls fail at once; while one is being made, they wait for it,
 //! no longer than connecting may take. Every command has a time limit, after which it may or may not have been applied.
@@ -19,6 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::keys::{META, SHARDS, WAKE};
+use super::replicas::Replicas;
 use super::scripts::Verb;
 use crate::model::Secret;
 use crate::store::{Result, Side, StoreError, Wakeups};
@@ -46,6 +48,8 @@ enum State {
 #[derive(Clone)]
 struct Up {
     connection: MultiplexedConnection,
+    /// For steps that wait for replicas; the same one where none does.
+    waiting: MultiplexedConnection,
     /// Told by a call that found it broken.
     broken: Arc<Notify>,
 }
@@ -94,27 +98,41 @@ impl From<Down> for StoreError {
 pub(super) struct Link {
     state: watch::Receiver<State>,
     shards: u16,
+    replicas: Replicas,
     _keeper: AbortOnDropHandle<()>,
 }
 
 impl Link {
     /// Starts connecting in the background. Fails only when the URL can't be read.
-    pub fn open(url: &Secret, shards: u16, wakeups: Arc<Wakeups>) -> Result<Self> {
+    pub fn open(url: &Secret, shards: u16, replicas: u32, wakeups: Arc<Wakeups>) -> Result<Self> {
         let client = client(url).map_err(|_| {
             StoreError::Refused("store.redis: not a URL like redis://[user:password@]host:port[/db]".into())
         })?;
         let (changes, state) = watch::channel(State::Connecting);
-        let keeper = Keeper { client, shards, wakeups, changes };
-        Ok(Self { state, shards, _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.run())) })
+        let keeper = Keeper { client, shards, replicas, wakeups, changes };
+        let replicas = Replicas::new(replicas);
+        Ok(Self { state, shards, replicas, _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.run())) })
     }
 
     /// Runs a script on the shard that `prefix` names.
     pub async fn run(&self, verb: &'static Verb, prefix: &str, args: &[String]) -> Result<Value> {
+        if verb.waits_for_replicas && self.replicas.are_wanted() {
+            return self.run_and_wait(verb, prefix, args).await;
+        }
         let mut invocation = verb.script.prepare_invoke();
         invocation.key(prefix).arg(args);
         let mut up = self.up().await?;
         let answer = timeout(COMMAND_LIMIT, invocation.invoke_async(&mut up.connection)).await;
         up.judge(verb.name, answer)
+    }
+
+    async fn run_and_wait(&self, verb: &'static Verb, prefix: &str, args: &[String]) -> Result<Value> {
+        let mut step = redis::cmd("EVALSHA");
+        step.arg(verb.script.get_hash()).arg(1).arg(prefix).arg(args);
+        let mut turn = self.replicas.turn().await;
+        let mut up = self.up().await?;
+        let answer = timeout(COMMAND_LIMIT, turn.run(&mut up.waiting, verb, step)).await;
+        Ok(up.judge(verb.name, answer)??)
     }
 
     /// Whether the server takes writes and is ours.
@@ -198,7 +216,13 @@ async fn remembered_shards(connection: &mut MultiplexedConnection, shards: u16) 
 }
 
 /// Logs what an ack outlives under the server's own settings. Hosted servers may not tell them.
-async fn say_what_it_survives(connection: &mut MultiplexedConnection) {
+async fn say_what_it_survives(connection: &mut MultiplexedConnection, replicas: u32) {
+    if replicas > 0 {
+        tracing::info!(
+            replicas,
+            "acks and sends wait for replicas: they survive a master whose place one of those takes"
+        );
+    }
     let names = ["appendonly", "appendfsync", "maxmemory-policy"];
     let asked = redis::cmd("CONFIG").arg("GET").arg(&names).query_async::<HashMap<String, String>>(connection).await;
     let Ok(settings) = asked else {
@@ -222,6 +246,7 @@ async fn say_what_it_survives(connection: &mut MultiplexedConnection) {
 struct Keeper {
     client: Client,
     shards: u16,
+    replicas: u32,
     wakeups: Arc<Wakeups>,
     changes: watch::Sender<State>,
 }
@@ -233,9 +258,9 @@ impl Keeper {
             let started = Instant::now();
             let connected = timeout(CONNECT_LIMIT, self.connect()).await;
             match connected.unwrap_or_else(|_| Err(Down::Unavailable("connecting takes too long".into()))) {
-                Ok((connection, signals)) => {
+                Ok((up, signals)) => {
                     tracing::info!("connected to redis");
-                    self.watch(connection, signals).await;
+                    self.watch(up, signals).await;
                     tracing::warn!("the connection to redis broke");
                     self.changes.send_replace(State::Connecting);
                 }
@@ -260,9 +285,9 @@ impl Keeper {
     }
 
     /// Lends a connection out until a call or the end of the signals says that it is broken.
-    async fn watch(&self, connection: MultiplexedConnection, mut signals: PubSubStream) {
-        let broken = Arc::new(Notify::new());
-        self.changes.send_replace(State::Up(Up { connection, broken: broken.clone() }));
+    async fn watch(&self, up: Up, mut signals: PubSubStream) {
+        let broken = up.broken.clone();
+        self.changes.send_replace(State::Up(up));
         // What was signalled while we were away is lost: look at everything once.
         self.wakeups.wake(Side::In);
         self.wakeups.wake(Side::Out);
@@ -278,7 +303,7 @@ impl Keeper {
         }
     }
 
-    async fn connect(&self) -> std::result::Result<(MultiplexedConnection, PubSubStream), Down> {
+    async fn connect(&self) -> std::result::Result<(Up, PubSubStream), Down> {
         // Our own limits hold; the library's would hide which one it was.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
@@ -289,9 +314,13 @@ impl Keeper {
                 self.shards
             )));
         }
-        say_what_it_survives(&mut connection).await;
+        say_what_it_survives(&mut connection, self.replicas).await;
+        let waiting = match self.replicas {
+            0 => connection.clone(),
+            _ => self.client.get_multiplexed_async_connection_with_config(&config).await?,
+        };
         let mut signals = self.client.get_async_pubsub().await?;
         signals.subscribe(WAKE).await?;
-        Ok((connection, signals.into_on_message()))
+        Ok((Up { connection, waiting, broken: Arc::default() }, signals.into_on_message()))
     }
 }

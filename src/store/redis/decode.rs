@@ -77,6 +77,7 @@ pub(super) fn enqueued(value: Value) -> Result<Enqueued> {
         "stored" => Ok(Enqueued::Stored),
         "duplicate" => Ok(Enqueued::Duplicate),
         "full" => Ok(Enqueued::LaneFull),
+        "store_full" => Ok(Enqueued::StoreFull),
         other => unexpected(other),
     }
 }
@@ -104,16 +105,25 @@ pub(super) fn answered(value: Value) -> Result<Answered> {
 
 /// A claim. An item that can't be read is left leased and told in the log: it must not hold up the others.
 pub(super) fn claimed<T>(value: Value, item: fn(Value) -> Result<T>) -> Result<Claimed<T>> {
-    let [wake, items] = tuple(value)?;
-    let wake: i64 = plain(wake)?;
-    let mut claimed = Claimed { items: Vec::new(), next_wake: u64::try_from(wake).ok().map(Duration::from_millis) };
+    let [wake, items, poisoned] = tuple(value)?;
+    let next_wake = u64::try_from(plain::<i64>(wake)?).ok().map(Duration::from_millis);
+    let poisoned = plain::<Vec<String>>(poisoned)?.iter().filter_map(|text| self::poisoned(text)).collect();
+    let mut claimed = Claimed { items: Vec::new(), poisoned, next_wake };
     for value in list(items)? {
         match item(value) {
             Ok(item) => claimed.items.push(item),
-            Err(error) => tracing::error!(%error, "the head of a lane can't be read; the lane stands still"),
+            Err(error) => {
+                tracing::error!(%error, "the head of a lane can't be read; the lane stands still for a lease")
+            }
         }
     }
     Ok(claimed)
+}
+
+/// `request_id key`; only the latter may hold spaces.
+fn poisoned(text: &str) -> Option<Poisoned> {
+    let (request_id, key) = text.split_once(' ')?;
+    Some(Poisoned { request_id: request_id.to_owned(), key: MessageKey::from_encoded(key) })
 }
 
 /// An item of `claim_messages.lua`.
@@ -241,8 +251,9 @@ pub(super) fn chat(value: Value, lane: Lane) -> Result<ChatStatus> {
 
 /// Of `depth.lua`.
 pub(super) fn depth(value: Value) -> Result<Depth> {
-    let [in_lanes, out_lanes, parked, journal] = tuple(value)?;
+    let [waiting, in_lanes, out_lanes, parked, journal] = tuple(value)?;
     Ok(Depth {
+        waiting: plain(waiting)?,
         in_lanes: plain(in_lanes)?,
         out_lanes: plain(out_lanes)?,
         parked: plain(parked)?,

@@ -42,7 +42,7 @@ pub(super) fn chat_lane(key: &MessageKey) -> Lane {
 
 /// For `enqueue.lua`. A message ages from when the gateway took it, by the gateway's clock; how much of its time is
 /// left is then counted by the server's.
-pub(super) fn arrival(arrival: &Arrival) -> Result<Args> {
+pub(super) fn arrival(arrival: &Arrival, shard_limit: u64) -> Result<Args> {
     let message = &arrival.message;
     let max_age = i64::try_from(arrival.max_age.min(FOREVER).as_millis()).unwrap_or(i64::MAX);
     let fresh_for = max_age - now_ms().saturating_sub(message.received_at).max(0);
@@ -53,14 +53,15 @@ pub(super) fn arrival(arrival: &Arrival) -> Result<Args> {
         fresh_for.to_string(),
         ttl(arrival.mark_ttl),
         arrival.depth_limit.to_string(),
+        shard_limit.to_string(),
         json(message)?,
     ])
 }
 
 /// For `claim_messages.lua` and `claim_replies.lua`: one fresh lease id for each lane wanted.
-pub(super) fn claim(want: usize, lease: Duration) -> Args {
+pub(super) fn claim(want: usize, lease: Duration, poison_after: u32) -> Args {
     let ids = (0..want).map(|_| format!("{:016x}", rand::random::<u64>()));
-    std::iter::once(ms(lease)).chain(ids).collect()
+    [ms(lease), poison_after.to_string()].into_iter().chain(ids).collect()
 }
 
 /// For `commit.lua`.

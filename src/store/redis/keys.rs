@@ -10,7 +10,7 @@
 //! | `out:<lane>` | LIST | deliveries waiting: `delivery_id expires_ms route_digest received_ms`, newline, JSON |
 //! | `in:ready`, `out:ready` | ZSET | lanes that can be worked now, by turn (ms, with fractions) |
 //! | `in:leases`, `out:leases` | ZSET | lanes in work, by lease end (ms) |
-//! | `in:holders`, `out:holders` | HASH | lane → id of its last lease |
+//! | `in:holders`, `out:holders` | HASH | lane → id of its last lease; inbound also `#`lane → `request_id crashes` of its head |
 //! | `out:parked` | ZSET | lanes that wait, by wake time (ms) |
 //! | `out:tries` | HASH | lane → `delivery_id lease attempts refusals` of its head; lease: begun and not settled, or `-` |
 //! | `out:ahead` | HASH | lane → by how many ms its turn goes before others |
@@ -20,6 +20,8 @@
 //! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked) |
 //! | `pace:<lane>` | LIST PX | times of the last sends (ms), no more than the limit |
 //! | `late:<request_id>` | HASH PX | `chat`, `key`, `received`, `expires`, `reply_to` (JSON), one `seq:<n>` per answer taken |
+//! | `waiting` | ZSET | its one member `n`: how many messages and deliveries wait (a ZSET because only its `ZADD XX INCR` leaves a missing count missing) |
+//! | `waiting:recounted` | STRING PX | there while `waiting` is not to be counted anew |
 //! | `journal` | LIST | lines for the records |
 //! | `journal:base` | STRING | how many lines were trimmed so far |
 //!

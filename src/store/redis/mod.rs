@@ -14,6 +14,7 @@ mod decode;
 mod encode;
 mod keys;
 mod notes;
+mod replicas;
 mod scripts;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,6 +32,9 @@ use crate::model::{Lane, Secret};
 pub struct RedisStore {
     link: Arc<Link>,
     shards: Vec<Shard>,
+    /// Most messages and deliveries that may wait in one shard.
+    shard_limit: u64,
+    poison_after: u32,
     /// Counts claims: each one begins at another shard.
     claims: AtomicUsize,
     wakeups: Arc<Wakeups>,
@@ -43,6 +47,8 @@ struct Shard {
     commit: Batcher,
     begin: Batcher,
     settle: Batcher,
+    /// Settles that may begin the next delivery.
+    go_on: Batcher,
 }
 
 impl Shard {
@@ -54,8 +60,13 @@ impl Shard {
             commit: batcher(&scripts::COMMIT),
             begin: batcher(&scripts::BEGIN),
             settle: batcher(&scripts::SETTLE),
+            go_on: batcher(&scripts::SETTLE_AND_BEGIN),
             prefix,
         }
+    }
+
+    fn settles(&self, settle: &Settle) -> &Batcher {
+        if settle.go_on.is_some() { &self.go_on } else { &self.settle }
     }
 }
 
@@ -64,12 +75,14 @@ impl RedisStore {
     ///
     /// Fails with [`StoreError::Refused`] when the URL can't be read. A shard count other than the one that the data was
     /// laid out for is known once the server answers, and refuses every call.
-    pub fn open(url: &Secret, shards: u16) -> Result<Arc<Self>> {
+    pub fn open(url: &Secret, options: impl Into<Options>) -> Result<Arc<Self>> {
+        let Options { shards, max_waiting, poison_after, replicas } = options.into();
         let shards = shards.max(1);
         let wakeups = Arc::new(Wakeups::default());
-        let link = Arc::new(Link::open(url, shards, wakeups.clone())?);
+        let link = Arc::new(Link::open(url, shards, replicas, wakeups.clone())?);
+        let shard_limit = max_waiting.div_ceil(u64::from(shards));
         let shards = (0..shards).map(|number| Shard::start(&link, number)).collect();
-        Ok(Arc::new(Self { link, shards, claims: AtomicUsize::new(0), wakeups }))
+        Ok(Arc::new(Self { link, shards, shard_limit, poison_after, claims: AtomicUsize::new(0), wakeups }))
     }
 
     fn shard(&self, lane: &Lane) -> &Shard {
@@ -82,13 +95,13 @@ impl RedisStore {
         &self,
         items: &[T],
         lane: fn(&T) -> &Lane,
-        batcher: fn(&Shard) -> &Batcher,
-        encode: fn(&T) -> Result<Args>,
+        batcher: for<'s> fn(&'s Shard, &T) -> &'s Batcher,
+        encode: impl Fn(&T) -> Result<Args>,
     ) -> Result<Vec<Value>> {
         let args: Vec<Args> = items.iter().map(encode).collect::<Result<_>>()?;
         let mut answers = Vec::with_capacity(items.len());
         for (item, args) in items.iter().zip(args) {
-            answers.push(batcher(self.shard(lane(item))).submit(args).await);
+            answers.push(batcher(self.shard(lane(item)), item).submit(args).await);
         }
         try_join_all(answers.into_iter().map(|answer| answer.get())).await
     }
@@ -136,17 +149,18 @@ impl RedisStore {
         lease: Duration,
     ) -> Result<Claimed<T>> {
         let first = self.claims.fetch_add(1, Ordering::Relaxed);
-        let mut claimed = Claimed { items: Vec::new(), next_wake: None };
+        let mut claimed = Claimed { items: Vec::new(), poisoned: Vec::new(), next_wake: None };
         for step in 0..self.shards.len() {
             let missing = want - claimed.items.len();
             if missing == 0 {
                 break;
             }
             let shard = &self.shards[first.wrapping_add(step) % self.shards.len()];
-            let answer = self.link.run(verb, &shard.prefix, &encode::claim(missing, lease)).await;
+            let answer = self.link.run(verb, &shard.prefix, &encode::claim(missing, lease, self.poison_after)).await;
             match answer.and_then(|value| decode::claimed(value, item)) {
                 Ok(more) => {
                     claimed.items.extend(more.items);
+                    claimed.poisoned.extend(more.poisoned);
                     claimed.next_wake = claimed.next_wake.into_iter().chain(more.next_wake).min();
                 }
                 // What is leased already must be worked; the next claim meets the error again.
@@ -161,7 +175,8 @@ impl RedisStore {
 #[async_trait]
 impl Store for RedisStore {
     async fn enqueue(&self, batch: Vec<Arrival>) -> Result<Vec<Enqueued>> {
-        let answers = self.batched(&batch, |a| &a.lane, |s| &s.enqueue, encode::arrival).await?;
+        let answers =
+            self.batched(&batch, |a| &a.lane, |s, _| &s.enqueue, |a| encode::arrival(a, self.shard_limit)).await?;
         self.wakeups.wake(Side::In);
         answers.into_iter().map(decode::enqueued).collect()
     }
@@ -171,7 +186,7 @@ impl Store for RedisStore {
     }
 
     async fn commit(&self, batch: Vec<Commit>) -> Result<Vec<Committed>> {
-        let answers = self.batched(&batch, |c| &c.lease.lane, |s| &s.commit, encode::commit).await?;
+        let answers = self.batched(&batch, |c| &c.lease.lane, |s, _| &s.commit, encode::commit).await?;
         // The message's lane may hold another one.
         self.wakeups.wake(Side::In);
         if batch.iter().any(|commit| !commit.replies.is_empty()) {
@@ -185,12 +200,12 @@ impl Store for RedisStore {
     }
 
     async fn begin(&self, batch: Vec<Begin>) -> Result<Vec<Begun>> {
-        let answers = self.batched(&batch, |b| &b.lease.lane, |s| &s.begin, |b| Ok(encode::begin(b))).await?;
+        let answers = self.batched(&batch, |b| &b.lease.lane, |s, _| &s.begin, |b| Ok(encode::begin(b))).await?;
         answers.into_iter().map(decode::begun).collect()
     }
 
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Settled>> {
-        let answers = self.batched(&batch, |s| &s.lease.lane, |s| &s.settle, |s| Ok(encode::settle(s))).await?;
+        let answers = self.batched(&batch, |s| &s.lease.lane, Shard::settles, |s| Ok(encode::settle(s))).await?;
         let settled = answers.into_iter().zip(&batch).map(|(value, settle)| decode::settled(value, &settle.lease));
         let settled: Vec<Settled> = settled.collect::<Result<_>>()?;
         if settled.iter().any(|s| matches!(s, Settled::Released)) {
@@ -281,6 +296,7 @@ impl Store for RedisStore {
         let mut sum = Depth::default();
         for value in self.everywhere(&scripts::DEPTH, &[]).await? {
             let depth = decode::depth(value)?;
+            sum.waiting += depth.waiting;
             sum.in_lanes += depth.in_lanes;
             sum.out_lanes += depth.out_lanes;
             sum.parked += depth.parked;

@@ -13,13 +13,18 @@ pub(super) struct Verb {
     pub name: &'static str,
     /// Its code, hashed at first use.
     pub script: LazyLock<Script>,
+    /// Whether its answer is a promise that an ack or a send stands on.
+    pub waits_for_replicas: bool,
 }
 
-/// Joins fragments and the verb's file.
+/// Joins fragments and the verb's file; a `safe` one waits for replicas where that is asked for.
 macro_rules! verb {
-    ($name:literal: $($fragment:literal)*) => {
+    (safe $name:literal: $($fragment:literal)*) => { verb!(@ true, $name, $($fragment)*) };
+    ($name:literal: $($fragment:literal)*) => { verb!(@ false, $name, $($fragment)*) };
+    (@ $safe:literal, $name:literal, $($fragment:literal)*) => {
         Verb {
             name: $name,
+            waits_for_replicas: $safe,
             script: LazyLock::new(|| Script::new(concat!(
                 $(include_str!(concat!("lua/shared/", $fragment, ".lua")), "\n",)*
                 include_str!(concat!("lua/", $name, ".lua")),
@@ -28,12 +33,15 @@ macro_rules! verb {
     };
 }
 
-pub(super) static ENQUEUE: Verb = verb!("enqueue": "keys" "clock" "journal" "batch" "lanes" "marks");
+pub(super) static ENQUEUE: Verb = verb!(safe "enqueue": "keys" "clock" "journal" "waiting" "batch" "lanes" "marks");
 pub(super) static CLAIM_MESSAGES: Verb = verb!("claim_messages": "keys" "clock" "journal" "lanes" "claim" "marks");
 pub(super) static COMMIT: Verb = verb!("commit": "keys" "clock" "journal" "batch" "lanes" "marks" "replies" "queue");
 pub(super) static CLAIM_REPLIES: Verb = verb!("claim_replies": "keys" "clock" "journal" "lanes" "claim" "replies");
-pub(super) static BEGIN: Verb = verb!("begin": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
+pub(super) static BEGIN: Verb = verb!(safe "begin": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
 pub(super) static SETTLE: Verb = verb!("settle": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
+/// A settle that may begin the next head.
+pub(super) static SETTLE_AND_BEGIN: Verb =
+    verb!(safe "settle": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
 pub(super) static RENEW: Verb = verb!("renew": "keys" "clock" "journal" "batch" "lanes");
 pub(super) static RELEASE: Verb = verb!("release": "keys" "clock" "journal" "batch" "lanes");
 pub(super) static WAITING: Verb = verb!("waiting": "keys" "clock" "journal" "batch");

@@ -70,6 +70,7 @@ impl Desk {
         let state = AdminState {
             holds: Arc::new(Holds::new(store.clone(), Vec::new())),
             store,
+            spool: None,
             records: open_records(&folder).await,
             routes: Arc::new(Routes::new(&settings)),
             settings: Arc::new(settings),

@@ -84,6 +84,8 @@ pub struct Client {
 impl Client {
     /// Of the endpoint at this address.
     pub fn new(address: SocketAddr) -> Self {
+        // Fails only where another test installed it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).timeout(TEST);
         Self { address, http: http.build().unwrap() }
     }

@@ -145,6 +145,19 @@ async fn a_full_lane_is_told_from_a_store_that_is_away() {
 }
 
 #[tokio::test]
+async fn a_full_store_is_told_and_counted() {
+    let bare = Bare::with(|scenario| scenario.set("store", "max_waiting", 2)).await;
+    let of = |n: usize| Callback::of(text(&format!("full-{n}"), "hi").replace("u1", &format!("u{n}")));
+    for n in 1..=2 {
+        bare.client.post(&of(n)).await.taken();
+    }
+    let sentence = bare.client.post(&of(3)).await.refused(503, "store_full");
+    assert!(sentence.contains("store.max_waiting"), "{sentence}");
+    bare.client.post(&of(1)).await.taken();
+    assert_eq!((bare.counted("store_full"), bare.lanes().await), (1, 2));
+}
+
+#[tokio::test]
 async fn events_without_a_time_are_not_known_longer_by_a_longer_window() {
     // An hour is more than the minute for which the digest of such an event names it.
     let bare = Bare::with(|scenario| scenario.set("dedup", "window", "1h")).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
-use wecom_gateway::ingress::Ingress;
+use wecom_gateway::ingress::{Ingress, Intake};
 use wecom_gateway::model::{Lane, Secret};
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::store::embedded::EmbeddedStore;
@@ -26,6 +26,8 @@ pub enum Gate {
     Open,
     /// They wait.
     Shut,
+    /// The next call finds no room for its first message; then all is as with `Open`.
+    Full,
     /// The store is away: they are sent off.
     Away,
     /// The store's own code fails.
@@ -42,6 +44,12 @@ pub struct Gated {
 }
 
 impl Gated {
+    /// Before this store.
+    pub fn new(inner: SharedStore) -> Arc<Self> {
+        let (gate, came, stored) = (watch::Sender::new(Gate::Open), watch::Sender::new(0), watch::Sender::new(0));
+        Arc::new(Self { inner, gate, came, stored })
+    }
+
     pub fn set(&self, gate: Gate) {
         self.gate.send_replace(gate);
     }
@@ -85,11 +93,11 @@ impl Bare {
         let fake = FakeWeCom::start(Options::default()).await.unwrap();
         let scenario = shape(every_kind(&fake, Scenario::new(&fake).unwrap()));
         let settings = Arc::new(wecom_gateway::config::load(&scenario.write().unwrap()).unwrap());
-        let inner = EmbeddedStore::open(&settings.store.path, settings.store.shards).unwrap();
-        let (gate, came, stored) = (watch::Sender::new(Gate::Open), watch::Sender::new(0), watch::Sender::new(0));
-        let store = Arc::new(Gated { inner, gate, came, stored });
+        let inner = EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap();
+        let store = Gated::new(inner);
         let metrics = Arc::new(Metrics::default());
-        let router = Ingress::new(settings, store.clone(), metrics.clone()).router();
+        let router =
+            Ingress::new(settings, Intake::new(store.clone(), None, metrics.clone()), metrics.clone()).router();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(listener.local_addr().unwrap());
         // Ends with the test's runtime.
@@ -120,6 +128,11 @@ impl Store for Gated {
                 let answers = self.inner.enqueue(batch).await;
                 self.stored.send_modify(|stored| *stored += 1);
                 answers
+            }
+            Gate::Full => {
+                self.set(Gate::Open);
+                let stored = self.inner.enqueue(batch[1..].to_vec()).await?;
+                Ok([vec![Enqueued::LaneFull], stored].concat())
             }
             Gate::Away => Err(StoreError::Unavailable("as told".into())),
             Gate::Broken => panic!("as told"),

@@ -8,9 +8,9 @@ use tokio::net::TcpStream;
 use wecom_gateway::sim::Scenario;
 
 use super::client::Answer;
-use super::endpoint::{Endpoint, text};
+use super::endpoint::{CHAT, Endpoint, text};
 use super::seal::Callback;
-use crate::world::{APP, TEST};
+use crate::world::{APP, TEST, draining, key};
 
 const CAP: usize = 64 << 10;
 
@@ -284,4 +284,26 @@ async fn odd_request_lines_are_answered_too() {
         assert_eq!(wire.answer().await.status, status);
     }
     endpoint.world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_callback_under_way_at_a_stop_is_answered() {
+    let Endpoint { world, client } = Endpoint::with(|scenario| scenario.set("server", "drain", "60s")).await;
+    // Keeps the stop from ending before the rest was seen.
+    world.fake.hold(&key(CHAT));
+    world.say(CHAT, "u1", "m0", "/echo [c1 u1 1]").await;
+    tokio::time::timeout(TEST, world.fake.until(|fake| fake.under_way(&key(CHAT)) == 1)).await.expect("a send");
+    let (mut wire, callback) = (Wire::to(client.address()).await, Callback::of(text("m1", "hi")));
+    let body = callback.xml();
+    let framing = format!("Expect: 100-continue\r\nContent-Length: {}", body.len());
+    wire.write(head("POST", &callback.target(), &framing)).await;
+    assert_eq!(wire.head().await.0, 100);
+
+    let stopped = draining(world.app).await;
+    wire.write(body).await;
+    wire.answer().await.taken();
+    assert!(wire.is_over().await && TcpStream::connect(client.address()).await.is_err());
+    world.fake.release(&key(CHAT));
+    tokio::time::timeout(TEST, stopped).await.expect("it stops").unwrap();
+    assert_eq!(world.fake.texts(&key(CHAT)), ["[c1 u1 1]"]);
 }

@@ -10,7 +10,7 @@ mod duplicates;
 mod endpoint;
 mod envelope;
 mod events;
-mod gated;
+pub mod gated;
 mod handshake;
 mod http;
 mod payload;

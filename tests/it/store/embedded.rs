@@ -29,8 +29,8 @@ impl Fixture for Embedded {
     fn store(&self) -> SharedStore {
         self.store.clone()
     }
-    async fn reopen(&self) -> SharedStore {
-        EmbeddedStore::open(self.folder.path(), SHARDS).expect("open again")
+    async fn reopen_as(&self, options: Options) -> SharedStore {
+        EmbeddedStore::open(self.folder.path(), Options { shards: SHARDS, ..options }).expect("open again")
     }
     /// One file, one order of turns.
     fn shards(&self) -> u16 {
@@ -150,5 +150,42 @@ async fn an_operators_weight_wins() {
     assert_eq!(store.chats(vec![lane("light")]).await.expect("chats")[0].weight, Some(100));
     for text in ["1", "2"] {
         assert_eq!(text_of(&send(&store, Fate::Delivered).await), text);
+    }
+}
+
+/// Whoever held a lease as the file was opened is gone, which counts against its message, once.
+#[tokio::test]
+async fn a_worker_that_went_down_with_its_process_is_counted() {
+    let Embedded { store, folder } = open().await;
+    let options = Options { shards: SHARDS, poison_after: 2, ..Options::default() };
+    enqueue(&(store.clone() as SharedStore), arrival("chat", "u", "m1", "r1")).await;
+    assert_eq!(store.claim_messages(1, LONG).await.expect("claim").items.len(), 1);
+    drop(store);
+    drop(EmbeddedStore::open(folder.path(), options).expect("open again"));
+    let store: SharedStore = EmbeddedStore::open(folder.path(), options).expect("open again");
+    assert!(take(&store).await.redelivered);
+    drop(store);
+    let store: SharedStore = EmbeddedStore::open(folder.path(), options).expect("open again");
+    let claimed = store.claim_messages(1, LONG).await.expect("claim");
+    assert_eq!((claimed.items.len(), claimed.poisoned.len()), (0, 1));
+}
+
+/// Files of the layouts before crashes were counted, and before tickets knew how their message can be answered.
+#[tokio::test]
+async fn stores_of_earlier_layouts_are_taken_over() {
+    let newer = "ALTER TABLE late DROP COLUMN reply_to; PRAGMA user_version = 3";
+    let older =
+        "ALTER TABLE late DROP COLUMN reply_to; ALTER TABLE in_lanes DROP COLUMN crashes; PRAGMA user_version = 2";
+    for layout in [newer, older] {
+        let Embedded { store, folder } = open().await;
+        enqueue(&(store.clone() as SharedStore), arrival("chat", "u", "m1", "r1")).await;
+        drop(store);
+        let conn = rusqlite::Connection::open(folder.path().join("store.db")).expect("open");
+        conn.execute_batch(layout).expect("the old layout");
+        drop(conn);
+        let store: SharedStore = EmbeddedStore::open(folder.path(), SHARDS).expect("it is taken over");
+        assert_eq!(store.depth().await.expect("depth").waiting, 1);
+        assert_eq!(take(&store).await.message.request_id, "r1");
+        assert_eq!(store.waiting(&lane("chat"), "r1").await.expect("asked"), None);
     }
 }

@@ -96,7 +96,10 @@ pub async fn the_depth_is_told(fixture: &impl Fixture) {
     send(&store, Fate::Again { park: LONG, why: ParkReason::Held }).await;
     take_reply(&store).await;
     // Accepted and handled three times, accepted three times more, settled once.
-    assert_eq!(store.depth().await.expect("depth"), Depth { in_lanes: 2, out_lanes: 3, parked: 1, journal: 10 });
+    assert_eq!(
+        store.depth().await.expect("depth"),
+        Depth { waiting: 9, in_lanes: 2, out_lanes: 3, parked: 1, journal: 10 }
+    );
 }
 
 pub async fn a_chat_tells_its_state(fixture: &impl Fixture) {

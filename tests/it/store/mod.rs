@@ -4,6 +4,7 @@
 //! and windows are short where they must end, and their end is awaited by asking again when the store says to
 //! (`next_wake`), never by guessing. [`pass`] only makes sure that *at least* so much time went by.
 
+mod bounds;
 mod embedded;
 mod inbound;
 mod journal;
@@ -43,7 +44,11 @@ pub trait Fixture: Send + Sync {
     /// The store.
     fn store(&self) -> SharedStore;
     /// Another handle on the same data, as another process or this one after a restart has it.
-    async fn reopen(&self) -> SharedStore;
+    async fn reopen(&self) -> SharedStore {
+        self.reopen_as(Options::default()).await
+    }
+    /// As [`Fixture::reopen`], with the fixture's own shards and everything else as `options` says.
+    async fn reopen_as(&self, options: Options) -> SharedStore;
     /// Its shards. Turns are kept within one, so cases about turns use chats of one shard.
     fn shards(&self) -> u16;
 }
@@ -256,6 +261,13 @@ pub async fn await_reply(store: &SharedStore) -> ClaimedReply {
     .await
 }
 
+/// Lets a lease end now, which works as `is_held` says.
+pub async fn end_lease(store: &SharedStore, side: Side, lease: &Lease, is_held: bool) {
+    let renewed = store.renew(side, vec![lease.clone()], Duration::ZERO).await.expect("renew");
+    assert_eq!(renewed, [is_held]);
+    pass(Duration::from_millis(2)).await;
+}
+
 /// Bounds a wait for something that must happen.
 pub async fn patiently<T>(wait: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it never happened")
@@ -268,7 +280,7 @@ pub async fn pass(time: Duration) {
 
 /// All journal lines that wait, by shard and age.
 pub async fn entries(store: &SharedStore) -> Vec<Entry> {
-    let batches = store.read_journal(1000).await.expect("journal");
+    let batches = store.read_journal(10_000).await.expect("journal");
     batches.iter().flat_map(|b| &b.lines).map(|l| Entry::parse(l).expect("a line")).collect()
 }
 
@@ -313,6 +325,13 @@ macro_rules! contract_suite {
                 a_session_belongs_to_one_member_of_one_chat
                 a_session_ends_with_its_ttl
                 a_full_out_lane_takes_nothing_of_a_commit;
+            bounds:
+                a_message_whose_workers_never_finish_is_dead_as_poison
+                a_release_is_no_crash
+                crashes_belong_to_one_message
+                crashes_are_counted_over_a_restart
+                a_full_store_takes_nothing_new_and_finishes_what_it_has
+                a_late_answer_is_never_refused_by_a_full_store;
             turn:
                 heavier_chats_go_first
                 chats_of_one_weight_go_by_age

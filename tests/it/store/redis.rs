@@ -1,7 +1,10 @@
 //! The contract on Redis, on one shard and on four, and what only a server can do to a store: go away ([`outages`]),
-//! forget, hold foreign data, serve several gateways.
+//! keep their leases ([`leases`]), lose answers ([`lost`]), have replicas ([`replicas`]), forget, hold foreign data, serve several gateways.
 
+mod leases;
+mod lost;
 mod outages;
+mod replicas;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -19,8 +22,8 @@ struct OnRedis {
     shards: u16,
 }
 
-fn open(server: &RedisServer, shards: u16) -> SharedStore {
-    RedisStore::open(&server.url(), shards).expect("open")
+fn open(server: &RedisServer, options: impl Into<Options>) -> SharedStore {
+    RedisStore::open(&server.url(), options).expect("open")
 }
 
 fn fixture(shards: u16) -> OnRedis {
@@ -33,8 +36,8 @@ impl Fixture for OnRedis {
     fn store(&self) -> SharedStore {
         self.store.clone()
     }
-    async fn reopen(&self) -> SharedStore {
-        open(&self.server, self.shards)
+    async fn reopen_as(&self, options: Options) -> SharedStore {
+        open(&self.server, Options { shards: self.shards, ..options })
     }
     fn shards(&self) -> u16 {
         self.shards
@@ -313,4 +316,32 @@ async fn concurrent_calls_get_their_own_answers() {
         assert_eq!(answer, expected, "{n}");
     }
     assert_eq!(entries(&store).await.iter().filter(|e| e.line.stage == Stage::Accepted).count(), 101);
+}
+
+/// What waits is one number, counted from the lanes where it is missing, broken or too high.
+#[tokio::test]
+async fn the_count_of_what_waits_heals() {
+    let server = RedisServer::spawn(&[]);
+    let store: SharedStore = open(&server, Options { max_waiting: 2, ..Options::default() });
+    let waiting = async || store.depth().await.expect("depth").waiting;
+    let next = async |n: usize| enqueue_one(&store, arrival(&format!("c{n}"), "u", "m", &format!("r{n}"))).await;
+    assert_eq!(
+        (next(1).await, next(2).await, next(3).await),
+        (Enqueued::Stored, Enqueued::Stored, Enqueued::StoreFull)
+    );
+    for broken in [&["DEL", "wg:{00}:waiting"][..], &["SET", "wg:{00}:waiting", "nonsense"]] {
+        let _: ::redis::Value = server.command(broken).await;
+        assert_eq!(next(3).await, Enqueued::StoreFull);
+        assert_eq!(waiting().await, 2);
+    }
+    // Without a count nothing is made up by what goes.
+    let _: u64 = server.command(&["DEL", "wg:{00}:waiting"]).await;
+    let claimed = take(&store).await;
+    finish(&store, commit(&claimed, vec![])).await;
+    assert_eq!((next(3).await, waiting().await), (Enqueued::Stored, 2));
+    // A lane that vanished is in the count until it is counted anew.
+    let _: u64 = server.command(&["DEL", "wg:{00}:in:shop:c2:u"]).await;
+    assert_eq!(next(4).await, Enqueued::StoreFull);
+    let _: u64 = server.command(&["DEL", "wg:{00}:waiting:recounted"]).await;
+    assert_eq!((next(4).await, next(5).await), (Enqueued::Stored, Enqueued::StoreFull));
 }

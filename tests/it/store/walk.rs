@@ -1,13 +1,15 @@
 //! Contract: random walks. The store and a small model of it take the same steps and must agree on every answer: which
 //! lanes a claim brings and how their heads stand, what commit, begin and settle say, what the journal tells. Steps are
-//! enqueue, repeat, claim, commit, begin, settle, release, the end of a worker's lease and its late return.
+//! enqueue, claim, commit, begin, settle, release, the end of a worker's lease and its late return; a worker that dies, with
+//! its claim's answer or after it; and after any step its repeat as it is, as if its answer had been lost. Lanes and store
+//! are small enough to be full at times, messages are given up after two crashes.
 //!
 //! Which lane comes first is the store's to say; the model knows which lanes may come, so each claim asks for all. Leases
 //! end when a step says so, never by themselves: that is tried in `model`.
 
 mod state;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -17,12 +19,21 @@ use wecom_gateway::store::*;
 use self::state::{Chat, Member, Work};
 use super::*;
 
-const STEPS: usize = 300;
+const SEEDS: u64 = 12;
+const STEPS: usize = 500;
+/// Most messages in a lane.
 const DEPTH: usize = 6;
+/// Most messages and deliveries in a shard.
+const WAITING: usize = 14;
+/// Crashes that a message does not outlive.
+const CRASHES: u32 = 2;
 
 pub async fn random_walks_meet_no_surprise(fixture: &impl Fixture) {
-    for seed in 0..4 {
-        let mut walk = Walk::new(fixture.store(), seed);
+    let shards = fixture.shards();
+    let max_waiting = (WAITING * usize::from(shards)) as u64;
+    let store = fixture.reopen_as(Options { max_waiting, poison_after: CRASHES, ..Options::default() }).await;
+    for seed in 0..SEEDS {
+        let mut walk = Walk::new(store.clone(), shards, seed);
         for _ in 0..STEPS {
             walk.step().await;
         }
@@ -34,6 +45,7 @@ struct Walk {
     store: SharedStore,
     rng: StdRng,
     seed: u64,
+    shards: u16,
     members: Vec<Member>,
     chats: Vec<Chat>,
     requests: usize,
@@ -42,11 +54,12 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(store: SharedStore, seed: u64) -> Self {
+    fn new(store: SharedStore, shards: u16, seed: u64) -> Self {
         let chat = |n: usize| Chat { name: format!("walk{seed}-{n}"), ..Chat::default() };
         let member = |n: usize| Member { chat: n % 2, name: format!("u{n}"), ..Member::default() };
         let (members, chats) = ((0..4).map(member).collect(), (0..2).map(chat).collect());
-        Self { store, rng: StdRng::seed_from_u64(seed), seed, members, chats, requests: 0, told: BTreeMap::new() }
+        let (rng, told) = (StdRng::seed_from_u64(seed), BTreeMap::new());
+        Self { store, rng, seed, shards, members, chats, requests: 0, told }
     }
 
     async fn step(&mut self) {
@@ -55,7 +68,11 @@ impl Walk {
         match self.rng.random_range(0..20) {
             0..5 => self.enqueue(member).await,
             5 => self.enqueue_again(member).await,
-            6..8 => self.claim_messages().await,
+            6 => self.claim_messages(false).await,
+            7 => {
+                let dies = self.rng.random_bool(0.4);
+                self.claim_messages(dies).await;
+            }
             8..11 => self.commit(member).await,
             11 => self.end_lease_in(member).await,
             12 => self.release_in(member).await,
@@ -67,6 +84,20 @@ impl Walk {
         }
     }
 
+    /// Whether the answer to the step that was just made is lost, so that it is made again as it is.
+    fn is_lost(&mut self) -> bool {
+        self.rng.random_bool(0.2)
+    }
+
+    /// How many wait in the shard of a chat.
+    fn waiting_beside(&self, chat: usize) -> usize {
+        let shard = |at: usize| lane(&self.chats[at].name).shard(self.shards);
+        let messages = self.members.iter().filter(|m| shard(m.chat) == shard(chat)).map(|m| m.waiting.len());
+        let replies =
+            (0..self.chats.len()).filter(|at| shard(*at) == shard(chat)).map(|at| self.chats[at].waiting.len());
+        messages.chain(replies).sum()
+    }
+
     fn tell(&mut self, request_id: &str, stage: Stage) {
         self.told.entry(request_id.to_owned()).or_default().push(stage);
     }
@@ -76,6 +107,7 @@ impl Walk {
         self.requests += 1;
         let request = format!("w{}r{}", self.seed, self.requests);
         let msg_id = format!("m{}", self.rng.random_range(0..self.requests.min(40)));
+        let is_full = self.waiting_beside(self.members[member].chat) >= WAITING;
         let lane = &mut self.members[member];
         let arrival = arrival(&self.chats[lane.chat].name, &lane.name, &msg_id, &request);
         let arrival = Arrival { depth_limit: DEPTH as u64, ..arrival };
@@ -83,6 +115,8 @@ impl Walk {
             (Enqueued::Duplicate, Some(Stage::Duplicate))
         } else if lane.waiting.len() >= DEPTH {
             (Enqueued::LaneFull, None)
+        } else if is_full {
+            (Enqueued::StoreFull, None)
         } else {
             lane.waiting.push_back(arrival.clone());
             (Enqueued::Stored, Some(Stage::Accepted))
@@ -90,7 +124,14 @@ impl Walk {
         if let Some(stage) = stage {
             self.tell(&request, stage);
         }
-        assert_eq!(enqueue_one(&self.store, arrival).await, expected, "{request} {msg_id}");
+        assert_eq!(enqueue_one(&self.store, arrival.clone()).await, expected, "{request} {msg_id}");
+        while self.is_lost() {
+            assert_eq!(enqueue_one(&self.store, arrival.clone()).await, expected, "{request} {msg_id} again");
+            // A copy is told of each time: it may be a copy indeed.
+            if expected == Enqueued::Duplicate {
+                self.tell(&request, Stage::Duplicate);
+            }
+        }
     }
 
     /// An enqueue whose answer was lost changes nothing, also when its message is in work by now.
@@ -103,29 +144,42 @@ impl Walk {
         }
     }
 
-    async fn claim_messages(&mut self) {
-        let claimed = self.store.claim_messages(100, LONG).await.expect("claim").items;
+    /// Claims all that may come. Where the worker dies with the answer, its leases end at once and nobody knows them.
+    async fn claim_messages(&mut self, dies: bool) {
+        let lease = if dies { Duration::from_millis(1) } else { LONG };
+        let Claimed { items, poisoned, .. } = self.store.claim_messages(100, lease).await.expect("claim");
         let mut by_lane: HashMap<Lane, ClaimedMessage> =
-            claimed.into_iter().map(|item| (item.lease.lane.clone(), item)).collect();
+            items.into_iter().map(|item| (item.lease.lane.clone(), item)).collect();
+        let mut given_up = HashSet::new();
         for at in 0..self.members.len() {
             if !self.members[at].work.is_claimable() {
                 continue;
+            }
+            if let Some(request) = self.members[at].count_crash() {
+                self.tell(&request, Stage::Expired);
+                given_up.insert(request);
             }
             for request in self.members[at].drop_copies() {
                 self.tell(&request, Stage::Duplicate);
             }
             let member = &mut self.members[at];
+            let late = std::mem::replace(&mut member.work, Work::Free);
+            if let Work::Ended(late) = late {
+                member.late.push(late);
+            }
             let Some(head) = member.waiting.front() else { continue };
             let item = by_lane.remove(&head.lane).expect("this lane may come, so it comes");
             assert_eq!(item.message, head.message);
             let mark = (head.message.request_id.clone(), false);
             let before = member.marks.insert(head.message.msg_id.clone(), mark);
             assert_eq!(item.redelivered, before.is_some());
-            if let Work::Ended(late) = std::mem::replace(&mut member.work, Work::Held(item)) {
-                member.late.push(late);
-            }
+            member.work = if dies { Work::Orphaned } else { Work::Held(item) };
         }
         assert!(by_lane.is_empty(), "these must not come: {:?}", by_lane.keys());
+        assert_eq!(poisoned.into_iter().map(|message| message.request_id).collect::<HashSet<_>>(), given_up);
+        if dies {
+            pass(Duration::from_millis(3)).await;
+        }
     }
 
     async fn commit(&mut self, at: usize) {
@@ -139,12 +193,15 @@ impl Walk {
         let request = item.message.request_id.clone();
         let replies: Vec<Delivery> =
             (0..self.rng.random_range(0..3)).map(|seq| reply(&request, &item.message.chat_id, seq, "hi")).collect();
-        assert_eq!(finish(&self.store, commit(item, replies.clone())).await, Committed::Done);
-        member.waiting.pop_front();
-        member.marks.insert(item.message.msg_id.clone(), (request.clone(), true));
+        let call = commit(item, replies.clone());
+        assert_eq!(finish(&self.store, call.clone()).await, Committed::Done);
+        member.drop_head();
         member.work = Work::Free;
         self.chats[member.chat].waiting.extend(replies);
         self.tell(&request, Stage::Handled);
+        while self.is_lost() {
+            assert_eq!(finish(&self.store, call.clone()).await, Committed::Lost);
+        }
     }
 
     async fn end_lease_in(&mut self, at: usize) {
@@ -162,11 +219,15 @@ impl Walk {
     }
 
     async fn release_in(&mut self, at: usize) {
-        let member = &mut self.members[at];
-        if let Work::Held(item) | Work::Ended(item) = std::mem::replace(&mut member.work, Work::Free) {
+        let item = match std::mem::replace(&mut self.members[at].work, Work::Free) {
+            Work::Held(item) | Work::Ended(item) => item,
+            nobodys @ (Work::Free | Work::Orphaned) => return self.members[at].work = nobodys,
+        };
+        self.store.release(Side::In, vec![item.lease.clone()], Duration::ZERO).await.expect("release");
+        while self.is_lost() {
             self.store.release(Side::In, vec![item.lease.clone()], Duration::ZERO).await.expect("release");
-            member.late.push(item);
         }
+        self.members[at].late.push(item);
     }
 
     async fn claim_replies(&mut self) {
@@ -192,14 +253,17 @@ impl Walk {
             assert_eq!(begin(&self.store, quick(begin_of(late))).await, Begun::Lost);
         }
         let expected = match &chat.work {
-            Work::Free => return,
+            Work::Free | Work::Orphaned => return,
             Work::Ended(_) => Begun::Lost,
             Work::Held(_) if chat.dead => Begun::ChatDead,
             Work::Held(_) => Begun::Go,
         };
-        let item = chat.work.worker().expect("a worker");
-        assert_eq!(begin(&self.store, quick(begin_of(item))).await, expected);
+        let call = quick(begin_of(chat.work.worker().expect("a worker")));
+        assert_eq!(begin(&self.store, call.clone()).await, expected);
         chat.begun |= expected == Begun::Go;
+        while self.is_lost() {
+            assert_eq!(begin(&self.store, call.clone()).await, expected);
+        }
     }
 
     async fn settle(&mut self, at: usize) {
@@ -217,7 +281,7 @@ impl Walk {
         if let Some(go_on) = &mut call.go_on {
             go_on.pace = WIDE;
         }
-        let settled = settle(&self.store, call).await;
+        let settled = settle(&self.store, call.clone()).await;
         let may_go_on = chat.apply(&fate) && go_on && !chat.waiting.is_empty();
         match settled {
             Settled::Released => chat.work = Work::Free,
@@ -230,6 +294,27 @@ impl Walk {
             other => panic!("{other:?} after {fate:?}"),
         }
         self.tell(&item.delivery.request_id, Stage::Settled);
+        while self.is_lost() {
+            self.settle_again(at, call.clone()).await;
+        }
+    }
+
+    /// A settle whose answer was lost: it went on with the next head, which is still its own, or its lease is given back.
+    async fn settle_again(&mut self, at: usize, call: Settle) {
+        let chat = &mut self.chats[at];
+        match (settle(&self.store, call).await, &chat.work) {
+            (Settled::Lost, Work::Free) => {}
+            (Settled::Next(next, begun), Work::Held(held)) => {
+                assert_eq!((&next.lease, &next.delivery), (&held.lease, &held.delivery));
+                match begun {
+                    Some(Begun::Go) => assert!(chat.begun),
+                    // Not begun: the caller asks, and is told that the chat is dead.
+                    Some(Begun::ChatDead) | None => assert!(chat.dead && !chat.begun),
+                    Some(other) => panic!("{other:?}"),
+                }
+            }
+            (other, _) => panic!("{other:?} again"),
+        }
     }
 
     fn fate(&mut self) -> Fate {
@@ -266,12 +351,14 @@ impl Walk {
             self.store.revive(&lane(&chat.name)).await.expect("revive");
             chat.dead = false;
         }
+        let waiting = self.members.iter().map(|m| m.waiting.len()).chain(self.chats.iter().map(|c| c.waiting.len()));
+        assert_eq!(self.store.depth().await.expect("depth").waiting, waiting.sum::<usize>() as u64);
     }
 
     /// Works off what is left, then compares what the journal tells.
     async fn finish(mut self) {
         while self.members.iter().any(|m| !m.waiting.is_empty()) {
-            self.claim_messages().await;
+            self.claim_messages(false).await;
             for at in 0..self.members.len() {
                 self.commit(at).await;
             }
@@ -300,11 +387,4 @@ const WIDE: Pace = Pace { limit: 100_000, window: LONG };
 
 fn quick(begin: Begin) -> Begin {
     Begin { pace: WIDE, ..begin }
-}
-
-/// Lets a lease end now, which works as `is_held` says.
-async fn end_lease(store: &SharedStore, side: Side, lease: &Lease, is_held: bool) {
-    let renewed = store.renew(side, vec![lease.clone()], Duration::ZERO).await.expect("renew");
-    assert_eq!(renewed, [is_held]);
-    pass(Duration::from_millis(2)).await;
 }

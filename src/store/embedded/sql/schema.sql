@@ -19,7 +19,9 @@ CREATE TABLE IF NOT EXISTS in_lanes (
     leased INTEGER NOT NULL,
     due    INTEGER NOT NULL,
     -- The last lease; it still counts after its end, until another claims the lane.
-    lease  TEXT
+    lease  TEXT,
+    -- How many leases of the head ended with neither a commit nor a release.
+    crashes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX IF NOT EXISTS in_ready  ON in_lanes (due) WHERE leased = 0;
 CREATE INDEX IF NOT EXISTS in_leases ON in_lanes (due) WHERE leased = 1;

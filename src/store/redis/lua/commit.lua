@@ -15,6 +15,7 @@ return each(function(lane, lease, key, request_id, mark_ttl, session_ttl, turns,
   local head = redis.call('LINDEX', K.list('in', lane), 0)
   if head and read_message(head).request_id == request_id then
     redis.call('LPOP', K.list('in', lane))
+    waits(-1)
   end
   finish_mark(key, request_id, mark_ttl)
   if session_ttl ~= '' then

@@ -1,6 +1,7 @@
 -- enqueue: puts messages at the end of their lanes, unless their mark says that they are known.
--- ARGV: a batch of (lane, key, request_id, ms until it is too old, mark ttl ms, depth limit, message JSON).
--- Answers each: `stored` (also when it was already), `duplicate`, `full`.
+-- ARGV: a batch of (lane, key, request_id, ms until it is too old, mark ttl ms, the lane's limit, the
+-- shard's limit, message JSON).
+-- Answers each: `stored` (also when it was already), `duplicate`, `full` (the lane), `store_full` (the shard).
 
 -- Whether the same request stands among the lane's last entries: its enqueue is being repeated. A repeat that comes
 -- when more have followed is stored twice, and its second copy is dropped silently at its claim.
@@ -12,7 +13,7 @@ local function waits_already(list, request_id, key)
   return false
 end
 
-return each(function(lane, key, request_id, fresh_ms, mark_ttl, depth_limit, message)
+return each(function(lane, key, request_id, fresh_ms, mark_ttl, lane_limit, shard_limit, message)
   local mark = redis.call('GET', K.mark(key))
   if mark and mark ~= request_id then
     return tell_duplicate(mark, request_id, key) and 'duplicate' or 'stored'
@@ -22,11 +23,15 @@ return each(function(lane, key, request_id, fresh_ms, mark_ttl, depth_limit, mes
   if mark or depth > 0 and waits_already(list, request_id, key) then
     return 'stored'
   end
-  if depth >= tonumber(depth_limit) then
+  if depth >= tonumber(lane_limit) then
     return 'full'
+  end
+  if is_shard_full(tonumber(shard_limit)) then
+    return 'store_full'
   end
   local header = table.concat({ request_id, digits(now + tonumber(fresh_ms)), mark_ttl, key }, ' ')
   redis.call('RPUSH', list, header .. '\n' .. message)
+  waits(1)
   journal('accepted\t' .. request_id .. '\t' .. key .. '\t{}')
   if not redis.call('ZSCORE', K.leases('in'), lane) then
     make_ready('in', lane)

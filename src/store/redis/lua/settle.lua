@@ -27,6 +27,7 @@ end
 
 local function drop_head(lane)
   redis.call('LPOP', K.list('out', lane))
+  waits(-1)
   redis.call('HDEL', K.tries, lane)
 end
 

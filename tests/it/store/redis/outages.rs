@@ -10,7 +10,7 @@ use super::*;
 use crate::redis_server::{DURABLE, RedisServer};
 
 /// Asks until the store answers again.
-async fn recovered(store: &SharedStore) {
+pub async fn recovered(store: &SharedStore) {
     patiently(async {
         while store.ping().await.is_err() {
             pass(Duration::from_millis(20)).await;
@@ -138,4 +138,99 @@ async fn a_full_server_takes_nothing_more_and_can_be_drained() {
     assert_eq!(begin(&store, begin_of(&first)).await, Begun::Go);
     let settled = settle(&store, settle_and_go_on(&first, Fate::Delivered)).await;
     assert!(matches!(settled, Settled::Next(_, Some(Begun::Go))), "{settled:?}");
+}
+
+/// Answers within the limit, only late: nothing is given up, nothing done twice.
+#[tokio::test]
+async fn a_slow_server_is_waited_for() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    whole_way(&store, "r1").await;
+    let _: () = server.command(&["CLIENT", "PAUSE", "400", "WRITE"]).await;
+    enqueue(&store, arrival("chat", "u", "m2", "r2")).await;
+    assert_eq!(take(&store).await.message.request_id, "r2");
+    assert_eq!(stages(&store, "r2").await, [Stage::Accepted]);
+}
+
+/// As after a crash of a server that keeps nothing, or with another folder: what was in work is lost, and said to be.
+#[tokio::test]
+async fn a_server_that_comes_back_empty_is_worked_on() {
+    let mut server = RedisServer::spawn(&[]);
+    let store = open(&server, 4);
+    queue_texts(&store, "chat", &["a", "b"]).await;
+    enqueue(&store, arrival("chat", "u", "m1", "r1")).await;
+    let (claimed, head) = (take(&store).await, take_reply(&store).await);
+    assert_eq!(begin(&store, begin_of(&head)).await, Begun::Go);
+    server.restart();
+    recovered(&store).await;
+    assert_eq!(store.renew(Side::In, vec![claimed.lease.clone()], LONG).await.expect("renew"), [false]);
+    assert_eq!(finish(&store, commit(&claimed, vec![reply("r1", "chat", 0, "hi")])).await, Committed::Lost);
+    assert_eq!(begin(&store, begin_of(&head)).await, Begun::Lost);
+    assert!(matches!(settle(&store, settle_and_go_on(&head, Fate::Delivered)).await, Settled::Lost));
+    store.release(Side::In, vec![claimed.lease], LONG).await.expect("release");
+    assert_eq!(store.depth().await.expect("depth"), Depth::default());
+    let shards: u16 = server.command(&["HGET", "wg:meta", "shards"]).await;
+    assert_eq!(shards, 4);
+    // A copy that comes now is a new message.
+    enqueue(&store, arrival("chat", "u", "m1", "r2")).await;
+    let claimed = take(&store).await;
+    assert_eq!(claimed.message.request_id, "r2");
+    assert_eq!(finish(&store, commit(&claimed, vec![])).await, Committed::Done);
+    whole_way(&store, "r3").await;
+}
+
+/// Foreign data under any of our keys: calls answer (rightly or by an error), and once it is gone all is well again.
+#[tokio::test]
+async fn any_one_key_may_be_broken_for_a_while() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    queue_texts(&store, "first", &["a", "b"]).await;
+    enqueue(&store, arrival("second", "u", "m", "r")).await;
+    send(&store, Fate::Again { park: LONG, why: ParkReason::Held }).await;
+    queue_texts(&store, "third", &["a"]).await;
+    let head = take_reply(&store).await;
+    assert_eq!(begin(&store, begin_of(&head)).await, Begun::Go);
+    let mut keys: Vec<String> = server.command(&["KEYS", "wg:*"]).await;
+    keys.push("wg:{00}:journal:base".to_owned());
+    assert!(keys.len() > 12, "{keys:?}");
+    for (n, key) in keys.iter().enumerate() {
+        let id = format!("r{n}");
+        let _: () = server.command(&["SET", key, "nonsense"]).await;
+        patiently(every_verb(&store, &id)).await;
+        let _: u64 = server.command(&["DEL", key]).await;
+        recovered(&store).await;
+        let (chat, fresh) = (format!("chat{n}"), format!("fresh{n}"));
+        enqueue(&store, arrival(&chat, "u", "m", &fresh)).await;
+        let mut claimed = store.claim_messages(100, LONG).await.expect("claim").items;
+        claimed.retain(|item| item.message.request_id == fresh);
+        let claimed = claimed.pop().unwrap_or_else(|| panic!("{key} is mended"));
+        assert_eq!(finish(&store, commit(&claimed, vec![reply(&fresh, &chat, 0, "hi")])).await, Committed::Done);
+        let mut heads = store.claim_replies(100, LONG).await.expect("claim").items;
+        heads.retain(|head| head.delivery.request_id == fresh);
+        let head = heads.pop().unwrap_or_else(|| panic!("{key} is mended"));
+        assert_eq!(begin(&store, begin_of(&head)).await, Begun::Go, "{key}");
+        assert!(matches!(settle(&store, settle_of(&head, Fate::Delivered)).await, Settled::Released), "{key}");
+    }
+}
+
+/// Whatever they answer.
+async fn every_verb(store: &SharedStore, id: &str) {
+    let _ = store.enqueue(vec![arrival(id, "u", id, id)]).await;
+    let claimed = store.claim_messages(10, SHORT).await;
+    for item in claimed.into_iter().flat_map(|claimed| claimed.items) {
+        let _ = store.renew(Side::In, vec![item.lease.clone()], SHORT).await;
+        let replies = vec![reply(&item.message.request_id, &item.message.chat_id, 0, "hi")];
+        let _ = store.commit(vec![commit(&item, replies)]).await;
+    }
+    let claimed = store.claim_replies(10, SHORT).await;
+    for item in claimed.into_iter().flat_map(|claimed| claimed.items) {
+        let _ = store.begin(vec![begin_of(&item)]).await;
+        let _ = store.settle(vec![settle_and_go_on(&item, Fate::Delivered)]).await;
+        let _ = store.release(Side::Out, vec![item.lease], Duration::ZERO).await;
+    }
+    let _ = (store.depth().await, store.busy_chats(10).await, store.chats(vec![lane(id)]).await);
+    let _ = (store.revive(&lane(id)).await, store.waiting(&lane(id), id).await, store.ping().await);
+    for batch in store.read_journal(100).await.unwrap_or_default() {
+        let _ = store.trim_journal(&batch).await;
+    }
 }

@@ -14,6 +14,8 @@ pub enum Work<T> {
     Held(T),
     /// Its worker's lease is over, and nobody took it since: the worker may still finish.
     Ended(T),
+    /// Its worker died before it knew what it had, and the lease is over.
+    Orphaned,
 }
 
 impl<T> Work<T> {
@@ -22,7 +24,7 @@ impl<T> Work<T> {
     }
     pub fn worker(&self) -> Option<&T> {
         match self {
-            Self::Free => None,
+            Self::Free | Self::Orphaned => None,
             Self::Held(item) | Self::Ended(item) => Some(item),
         }
     }
@@ -37,6 +39,8 @@ pub struct Member {
     /// By message id: whose it is, and whether it is done.
     pub marks: HashMap<String, (String, bool)>,
     pub work: Work<ClaimedMessage>,
+    /// Leases of its head that ended with neither a commit nor a release.
+    pub crashes: u32,
     /// Workers that lost the lane.
     pub late: Vec<ClaimedMessage>,
 }
@@ -56,6 +60,18 @@ pub struct Chat {
 }
 
 impl Member {
+    /// The head is done.
+    pub fn drop_head(&mut self) -> Option<String> {
+        let message = self.waiting.pop_front()?.message;
+        self.crashes = 0;
+        self.marks.insert(message.msg_id, (message.request_id.clone(), true));
+        Some(message.request_id)
+    }
+    /// What a claim finds that follows upon a crash; answers the request of a head that is given up for it.
+    pub fn count_crash(&mut self) -> Option<String> {
+        self.crashes += u32::from(matches!(self.work, Work::Ended(_) | Work::Orphaned));
+        if self.crashes < CRASHES { None } else { self.drop_head() }
+    }
     /// Drops the heads that a claim drops; answers their requests.
     pub fn drop_copies(&mut self) -> Vec<String> {
         let mut dropped = Vec::new();

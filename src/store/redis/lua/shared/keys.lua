@@ -16,6 +16,8 @@ local K = {
   chat = function(lane) return P .. 'chat:' .. lane end,
   pace = function(lane) return P .. 'pace:' .. lane end,
   late = function(request_id) return P .. 'late:' .. request_id end,
+  waiting = P .. 'waiting',
+  recounted = P .. 'waiting:recounted',
   journal = P .. 'journal',
   trimmed = P .. 'journal:base',
 }

@@ -4,6 +4,11 @@ local function is_held(side, lane, lease)
   return redis.call('HGET', K.holders(side), lane) == lease
 end
 
+-- The field of `in:holders` that counts crashes of workers: no lane begins like this.
+local function crashes_field(lane)
+  return '#' .. lane
+end
+
 -- By how many ms a chat's lane goes before others; kept beside the lane for the steps that don't know its weight.
 local function ahead_of_others(side, lane)
   return side == 'out' and tonumber(redis.call('HGET', K.ahead, lane)) or 0
@@ -23,7 +28,7 @@ local function requeue(side, lane)
     make_ready(side, lane)
     return true
   end
-  redis.call('HDEL', K.holders(side), lane)
+  redis.call('HDEL', K.holders(side), lane, crashes_field(lane))
   if side == 'out' then
     redis.call('HDEL', K.tries, lane)
     redis.call('HDEL', K.ahead, lane)

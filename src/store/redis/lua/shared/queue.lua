@@ -8,6 +8,7 @@ local function queue_replies(lane, weight, head_start_ms, count, ...)
   journal_from(count + 1, ...)
   if count == 0 then return end
   redis.call('RPUSH', K.list('out', lane), unpack({ ... }, 1, count))
+  waits(count)
   local ahead = remember_turn(lane, weight, head_start_ms)
   if not redis.call('ZSCORE', K.leases('out'), lane) and not redis.call('ZSCORE', K.parked, lane) then
     make_ready('out', lane, ahead)

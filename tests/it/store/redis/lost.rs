@@ -1,0 +1,208 @@
+//! An answer that is lost after its call was applied, and a request that is cut before, at every verb: the call fails as
+//! something that passes, and the same call again gives the right answer and applies nothing twice.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use wecom_gateway::model::Secret;
+use wecom_gateway::store::redis::RedisStore;
+
+use super::outages::recovered;
+use super::*;
+use crate::proxy::{Fault, Proxy};
+use crate::redis_server::RedisServer;
+
+/// A server behind a proxy, and a handle that nothing happens to.
+struct Behind {
+    direct: SharedStore,
+    server: RedisServer,
+    proxy: Proxy,
+    fault: Fault,
+    struck: usize,
+}
+
+impl Behind {
+    async fn new(fault: Fault) -> Self {
+        let server = RedisServer::spawn(&[]);
+        let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
+        Self { direct: open(&server, 1), server, proxy, fault, struck: 0 }
+    }
+
+    /// Whether what is lost was applied.
+    fn was_applied(&self) -> bool {
+        matches!(self.fault, Fault::CutAnswer(_))
+    }
+
+    /// Makes a call whose answer is lost, then the same call again. The server knows every script: else the first
+    /// answer would only ask for it. The handle is new each time: one that was cut before waits longer to connect again.
+    async fn twice<T>(&mut self, call: impl AsyncFn(SharedStore) -> Result<T>) -> T {
+        let url = Secret::new(format!("redis://{}", self.proxy.address()));
+        let store: SharedStore = RedisStore::open(&url, 1).expect("open");
+        store.ping().await.expect("it is there");
+        self.proxy.arm(b"EVALSHA", self.fault);
+        let Err(error) = patiently(call(store.clone())).await else { panic!("its answer was lost") };
+        assert!(error.is_transient(), "{error:?}");
+        self.struck += 1;
+        self.proxy.struck(self.struck).await;
+        recovered(&store).await;
+        patiently(call(store)).await.expect("its repeat is answered")
+    }
+}
+
+/// Goes once through every verb on a store.
+async fn know_every_script(store: &SharedStore) {
+    enqueue(store, arrival("warm", "u", "warm", "warm")).await;
+    let claimed = take(store).await;
+    let ticket =
+        LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000, reply_to: Default::default() };
+    let replies = vec![reply("warm", "warm", 0, "hi")];
+    finish(store, Commit { await_late: Some(ticket), ..commit(&claimed, replies) }).await;
+    store.renew(Side::Out, vec![take_reply(store).await.lease], Duration::ZERO).await.expect("renew");
+    let head = await_reply(store).await;
+    store.release(Side::Out, vec![head.lease], Duration::ZERO).await.expect("release");
+    send(store, Fate::Delivered).await;
+    store.waiting(&lane("warm"), "warm").await.expect("waiting");
+    store.answer_late(late("none", 0)).await.expect("answer");
+    store.revive(&lane("warm")).await.expect("revive");
+    store.chats(vec![lane("warm")]).await.expect("chats");
+    store.busy_chats(1).await.expect("busy chats");
+    store.depth().await.expect("depth");
+    for batch in store.read_journal(100).await.expect("journal") {
+        store.trim_journal(&batch).await.expect("trim");
+    }
+}
+
+fn late(request_id: &str, seq: u64) -> LateAnswer {
+    let replies = vec![reply(request_id, "chat", 10 + seq as usize, "late")];
+    let lines = vec![line(Stage::Answered, request_id, &replies[0].key)];
+    LateAnswer { request_id: request_id.into(), lane: lane("chat"), seq, replies, turn: LEVEL, depth_limit: 100, lines }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_lost_changes_nothing() {
+    nothing_is_lost_or_done_twice(Fault::CutAnswer(0)).await;
+}
+
+#[tokio::test]
+async fn half_an_answer_is_none() {
+    nothing_is_lost_or_done_twice(Fault::CutAnswer(1)).await;
+}
+
+#[tokio::test]
+async fn half_a_request_is_none() {
+    nothing_is_lost_or_done_twice(Fault::CutRequest(0)).await;
+}
+
+async fn nothing_is_lost_or_done_twice(fault: Fault) {
+    use Stage::{Accepted, Answered, Handled, Settled};
+    let mut behind = Behind::new(fault).await;
+    know_every_script(&behind.direct).await;
+    inbound(&mut behind).await;
+    outbound(&mut behind).await;
+    observed(&mut behind).await;
+    // Each step is told once, whether the first call made it or the repeat.
+    let expected = vec![Accepted, Handled, Settled, Settled, Settled, Answered, Settled];
+    assert_eq!(journal(&mut behind).await, BTreeMap::from([("r1".to_owned(), expected)]));
+}
+
+/// Leaves three replies of `r1` and a ticket for a late one.
+async fn inbound(behind: &mut Behind) {
+    let message = arrival("chat", "u", "m1", "r1");
+    let again = message.clone();
+    let stored = behind.twice(async move |store| store.enqueue(vec![again.clone()]).await).await;
+    assert_eq!(stored, [Enqueued::Stored]);
+    assert_eq!(behind.direct.depth().await.expect("depth").waiting, 1);
+
+    let first = behind.twice(async |store| store.claim_messages(5, SHORT).await).await;
+    let claimed = match first.items.into_iter().next() {
+        Some(claimed) => claimed,
+        None => await_message(&behind.direct).await,
+    };
+    assert_eq!(claimed.redelivered, behind.was_applied());
+    assert!(behind.direct.claim_messages(5, LONG).await.expect("claim").items.is_empty());
+
+    let lease = claimed.lease.clone();
+    let renewed = behind.twice(async move |store| store.renew(Side::In, vec![lease.clone()], LONG).await).await;
+    assert_eq!(renewed, [true]);
+    let lease = claimed.lease.clone();
+    behind.twice(async move |store| store.release(Side::In, vec![lease.clone()], Duration::ZERO).await).await;
+    let claimed = take(&behind.direct).await;
+
+    let ticket =
+        LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000, reply_to: Default::default() };
+    let replies = (0..3).map(|seq| reply("r1", "chat", seq, "hi")).collect();
+    let call = Commit { await_late: Some(ticket), ..commit(&claimed, replies) };
+    let committed = behind.twice(async move |store| store.commit(vec![call.clone()]).await).await;
+    assert_eq!(committed, [if behind.was_applied() { Committed::Lost } else { Committed::Done }]);
+    assert_eq!(behind.direct.depth().await.expect("depth").waiting, 3);
+    assert_eq!(enqueue_one(&behind.direct, message).await, Enqueued::Stored);
+    assert!(behind.direct.claim_messages(5, LONG).await.expect("claim").items.is_empty());
+}
+
+/// Sends the replies, one of them at the second try.
+async fn outbound(behind: &mut Behind) {
+    let first = behind.twice(async |store| store.claim_replies(5, SHORT).await).await;
+    let head = match first.items.into_iter().next() {
+        Some(head) => head,
+        None => await_reply(&behind.direct).await,
+    };
+    assert!(!head.begun);
+    behind.direct.renew(Side::Out, vec![head.lease.clone()], LONG).await.expect("renew");
+
+    // The window takes one send, which the repeat is no second of.
+    let call = Begin { pace: Pace { limit: 1, window: LONG }, ..begin_of(&head) };
+    let begun = behind.twice(async move |store| store.begin(vec![call.clone()]).await).await;
+    assert_eq!(begun, [Begun::Go]);
+    let places: u64 = behind.server.command(&["LLEN", "wg:{00}:pace:shop:chat"]).await;
+    assert_eq!(places, 1);
+
+    let call = settle_and_go_on(&head, Fate::Delivered);
+    let settled = behind.twice(async move |store| store.settle(vec![call.clone()]).await).await;
+    let [Settled::Next(head, Some(Begun::Go))] = &settled[..] else { panic!("{settled:?}") };
+    assert_eq!(head.delivery.id, "r1.1");
+
+    let mut call = settle_of(head, Fate::Again { park: Duration::from_millis(1), why: ParkReason::Transient });
+    call.lines = vec![];
+    let settled = behind.twice(async move |store| store.settle(vec![call.clone()]).await).await;
+    assert!(matches!((&settled[0], behind.was_applied()), (Settled::Lost, true) | (Settled::Released, false)));
+    let head = await_reply(&behind.direct).await;
+    assert_eq!((head.delivery.id.as_str(), head.attempts, head.failures, head.begun), ("r1.1", 1, 1, false));
+
+    let call = settle_of(&head, Fate::Ended { back_off: None, chat_dead: Some(route("home")) });
+    let settled = behind.twice(async move |store| store.settle(vec![call.clone()]).await).await;
+    assert!(matches!((&settled[0], behind.was_applied()), (Settled::Lost, true) | (Settled::Released, false)));
+    behind.twice(async |store| store.revive(&lane("chat")).await).await;
+    assert_eq!(send(&behind.direct, Fate::Delivered).await.delivery.id, "r1.2");
+}
+
+/// A late answer, and what only looks.
+async fn observed(behind: &mut Behind) {
+    let waiting = behind.twice(async |store| store.waiting(&lane("chat"), "r1").await).await;
+    assert!(waiting.is_some());
+    let answer = late("r1", 1);
+    let answered = behind.twice(async move |store| store.answer_late(answer.clone()).await).await;
+    assert_eq!(answered, if behind.was_applied() { Answered::Repeat } else { Answered::Queued });
+    let status = behind.twice(async |store| store.chats(vec![lane("chat")]).await).await;
+    assert_eq!(status[0].depth, 1);
+    assert_eq!(behind.twice(async |store| store.busy_chats(5).await).await, [lane("chat")]);
+    assert_eq!(behind.twice(async |store| store.depth().await).await.waiting, 1);
+    assert_eq!(send(&behind.direct, Fate::Delivered).await.delivery.id, "r1.11");
+}
+
+/// Reads and trims the journal in two pieces; answers which stages it told of each request.
+async fn journal(behind: &mut Behind) -> BTreeMap<String, Vec<Stage>> {
+    let mut told: BTreeMap<String, Vec<Stage>> = BTreeMap::new();
+    let lines =
+        async |store: &SharedStore| store.read_journal(100).await.expect("journal").first().map_or(0, |b| b.count);
+    let all = lines(&behind.direct).await;
+    for (most, left) in [(3, all - 3), (100, 0)] {
+        let batch = behind.twice(async |store| store.read_journal(most).await).await.remove(0);
+        for raw in &batch.lines {
+            let line = Entry::parse(raw).expect("a line").line;
+            told.entry(line.request_id).or_default().push(line.stage);
+        }
+        behind.twice(async |store| store.trim_journal(&batch).await).await;
+        assert_eq!(lines(&behind.direct).await, left);
+    }
+    told
+}
