@@ -224,6 +224,12 @@ pub struct App {
     pub id: String,
     /// What posts its callbacks, and how they are trusted.
     pub kind: AppKind,
+    /// The API side of kind `app`, where its secret is known.
+    pub api: Option<Arc<Api>>,
+    /// Where replies of kind `json` are posted, where that is said.
+    pub gateway: Option<Arc<Gateway>>,
+    /// What happens to a reply whose outcome is unknown, where its channel knows a repeat.
+    pub on_unknown: OnUnknown,
     /// What an @mention may call it.
     pub bot_names: Vec<String>,
     /// From arrival; see contract section 2.
@@ -232,12 +238,45 @@ pub struct App {
     pub dedup_ttl: Duration,
     /// Chats with a route, by chat id.
     pub chats: BTreeMap<String, Chat>,
-    /// Rate for chats that say nothing else.
+    /// Rate for chats that say nothing else. An app's own limits hold besides.
     pub pace: Pace,
+    /// Whether waiting replies leave as one message in chats that say nothing else.
+    pub coalesce: bool,
     /// Extra spellings of callback fields.
     pub fields: crate::wecom::payload::Fields,
     /// Triggers and what they do.
     pub rules: Rules,
+}
+
+/// The API side of a self-built app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Api {
+    /// Whose it is.
+    pub corp_id: String,
+    /// Which of its apps.
+    pub agent_id: u64,
+    /// What its access tokens are got with.
+    pub secret: Secret,
+}
+
+/// The send side of a plain JSON gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gateway {
+    /// Where replies are posted; may hold a key.
+    pub url: Secret,
+    /// Which account sends, where the gateway has several.
+    pub instance_guid: Option<String>,
+    /// How long it remembers a `client_msg_id`.
+    pub client_msg_id_window: Duration,
+}
+
+/// What happens to a reply that may or may not have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnUnknown {
+    /// It ends as `unknown`, for a person to settle.
+    Hold,
+    /// The same bytes again, for as long as the far side knows them for a repeat.
+    Retry,
 }
 
 /// How long an event without an id and without a time of its own is known by its digest (contract, section 3).
@@ -247,6 +286,38 @@ impl App {
     /// How long `message` is remembered.
     pub fn mark_ttl(&self, message: &Message) -> Duration {
         if message.is_timeless() { TIMELESS_EVENT_TTL } else { self.dedup_ttl }
+    }
+}
+
+#[cfg(test)]
+impl App {
+    /// An app that does nothing, for tests to change.
+    pub(crate) fn for_tests(id: &str, kind: AppKind) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind,
+            api: None,
+            gateway: None,
+            on_unknown: OnUnknown::Hold,
+            bot_names: Vec::new(),
+            max_reply_age: Duration::from_secs(600),
+            dedup_ttl: Duration::from_secs(3600),
+            chats: BTreeMap::new(),
+            coalesce: true,
+            pace: Pace { limit: 20, window: Duration::from_secs(60) },
+            fields: crate::wecom::payload::Fields::default(),
+            rules: Rules {
+                prefixes: Vec::new(),
+                unknown_command: UnknownCommand::Ignore,
+                sensitive: Vec::new(),
+                commands_on_mention: false,
+                bare_name: false,
+                commands: Vec::new(),
+                keywords: Vec::new(),
+                mention: None,
+                bindings: Vec::new(),
+            },
+        }
     }
 }
 
@@ -297,8 +368,27 @@ pub struct Chat {
     pub pace: Pace,
     /// Whether waiting replies may leave as one message while pace holds them back.
     pub coalesce: bool,
-    /// The robot's webhook, full URL with its key. `None`: no route of its own.
-    pub webhook: Option<Webhook>,
+    /// By which channel it is reached. `None`: no route of its own.
+    pub way: Option<ChatWay>,
+}
+
+impl Chat {
+    /// Its robot's webhook, where it has one.
+    pub fn webhook(&self) -> Option<&Webhook> {
+        match &self.way {
+            Some(ChatWay::Webhook(webhook)) => Some(webhook),
+            Some(ChatWay::AppChat(_)) | None => None,
+        }
+    }
+}
+
+/// What an entry says of how its chat is reached.
+#[derive(Clone, Debug)]
+pub enum ChatWay {
+    /// By its robot.
+    Webhook(Webhook),
+    /// By `appchat/send`: the app made this group itself.
+    AppChat(Arc<Api>),
 }
 
 /// A robot's webhook.

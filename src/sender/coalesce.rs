@@ -1,7 +1,8 @@
 //! Several waiting replies as one message, while pace holds their chat back. Pure.
 //!
 //! What always holds: replies leave in their order, none passed over; only texts with texts and markdown with markdown, alike
-//! in all but their content; none that calls somebody by a mention list; nothing over the channel's limit in bytes.
+//! in all but their content; none that calls somebody by a mention list, none that is to be repeated as it is; nothing over the
+//! channel's limit in bytes.
 
 use std::borrow::Cow;
 
@@ -30,6 +31,9 @@ impl<'a> Parcel<'a> {
     pub fn of(head: &'a ClaimedReply, limits: &Limits, now: i64) -> Self {
         let first = &head.delivery;
         let single = Self::single(first);
+        if first.repeat_until.is_some() {
+            return single;
+        }
         let Some((kind, mut content)) = content(&first.message).map(|(kind, text)| (kind, text.to_owned())) else {
             return single;
         };
@@ -40,7 +44,7 @@ impl<'a> Parcel<'a> {
         };
         let mut count = 1;
         for next in &head.behind {
-            let text = self::content(&next.message).filter(|_| next.route == first.route && now <= next.expires_at);
+            let text = self::content(&next.message).filter(|_| may_join(first, next, now));
             let text = text.filter(|_| are_alike(&first.message, &next.message, kind)).map(|(_, text)| text);
             let Some(text) = text.filter(|text| content.len() + joint.len() + text.len() <= limit) else { break };
             content.push_str(joint);
@@ -54,6 +58,11 @@ impl<'a> Parcel<'a> {
         message[kind]["content"] = content.into();
         Self { message: Cow::Owned(message), count }
     }
+}
+
+/// Whether a delivery goes the way of the first, now, and only once.
+fn may_join(first: &Delivery, next: &Delivery, now: i64) -> bool {
+    next.route == first.route && now <= next.expires_at && next.repeat_until.is_none()
 }
 
 /// Kind and content of a message that may be carried together with others.
@@ -94,6 +103,9 @@ mod tests {
             key: MessageKey::new("a", "c", "u", "m"),
             app: "a".into(),
             chat_id: "c".into(),
+            reply_to: Default::default(),
+            bound: false,
+            repeat_until: None,
             message,
             route: RouteDigest::of("group_robot", "A"),
             expires_at: 1000,

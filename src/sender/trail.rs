@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tracing::{error, info, warn};
 
-use crate::model::{Delivery, Outcome, content_digest, now_ms};
+use crate::model::{Delivery, Outcome, ReplyTo, content_digest, now_ms};
 use crate::sender::fate::Decision;
 use crate::store::{CONTENT, Line, Stage};
 use crate::wecom::verdict::{ChannelKind, Reply, Verdict};
@@ -35,6 +35,7 @@ impl Sent {
     pub fn errcode(&self) -> Option<i64> {
         match &self.reply {
             Reply::Http { code: Some((errcode, _)), .. } => Some(*errcode),
+            Reply::Partly(_) => Some(0),
             Reply::Http { code: None, .. } | Reply::NotTried(_) | Reply::NotWritten(_) | Reply::NoAnswer(_) => None,
         }
     }
@@ -45,6 +46,7 @@ impl Sent {
             Reply::NotTried(why) => format!("not tried: {why}"),
             Reply::NotWritten(why) => format!("not sent: {why}"),
             Reply::NoAnswer(why) => format!("no answer: {why}"),
+            Reply::Partly(who) => format!("errcode 0, but left out: {who}"),
             Reply::Http { code: Some((errcode, errmsg)), .. } => format!("errcode {errcode}: {errmsg}"),
             Reply::Http { status, code: None } => format!("HTTP {status} without an errcode"),
         }
@@ -87,6 +89,10 @@ fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
                 put("errcode", (*errcode).into());
                 put("errmsg", errmsg.as_str().into());
             }
+            Reply::Partly(who) => {
+                put("errcode", 0.into());
+                put("errmsg", who.as_str().into());
+            }
             Reply::Http { status, code: None } => {
                 put("status", (*status).into());
             }
@@ -101,9 +107,14 @@ fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
     Line { stage, request_id: delivery.request_id.clone(), key: delivery.key.clone(), detail }
 }
 
-/// The delivery as it is kept for an operator to send again, or why it isn't.
+/// The delivery as it is kept for an operator to send again, or why it isn't. A `response_url` is a secret, which no record
+/// holds; what was made for it alone can't be sent otherwise.
 fn kept(delivery: &Delivery) -> Result<Value, &'static str> {
-    let content = serde_json::to_value(delivery).map_err(|_| "unreadable")?;
+    if delivery.bound && delivery.reply_to.response_url.is_some() {
+        return Err("single_use");
+    }
+    let reply_to = ReplyTo { response_url: None, ..delivery.reply_to.clone() };
+    let content = serde_json::to_value(Delivery { reply_to, ..delivery.clone() }).map_err(|_| "unreadable")?;
     if content.to_string().len() > MOST_KEPT { Err("too_large") } else { Ok(content) }
 }
 
@@ -162,6 +173,9 @@ mod tests {
             key: crate::model::MessageKey::new("a", "c", "u", "m"),
             app: "a".into(),
             chat_id: "c".into(),
+            reply_to: Default::default(),
+            bound: false,
+            repeat_until: None,
             message: crate::wecom::message::text("hi"),
             route: crate::model::RouteDigest::of("group_robot", "A"),
             expires_at: 1,

@@ -18,6 +18,7 @@ pub mod embedded;
 mod held;
 pub mod journal;
 pub mod lock;
+mod notes;
 mod operators;
 mod options;
 mod outage;
@@ -31,9 +32,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
+use crate::model::{Delivery, Lane, Message, MessageKey, ReplyTo, RouteDigest, Secret, Session};
 pub use held::{Held, HeldLeases};
 pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
+pub use notes::{Note, NoteWrite, Noted};
 pub use operators::{Operated, Operation, Tuning};
 pub use options::Options;
 pub use outage::Outage;
@@ -206,6 +208,8 @@ pub struct LateTicket {
     pub received_at: i64,
     /// See [`Delivery::expires_at`].
     pub expires_at: i64,
+    /// See [`Delivery::reply_to`].
+    pub reply_to: ReplyTo,
 }
 
 /// A late answer. Its deliveries are built by `seq` so that a repeat is recognised.
@@ -236,6 +240,10 @@ pub struct Waiting {
     pub received_at: i64,
     /// See [`LateTicket::expires_at`].
     pub expires_at: i64,
+    /// See [`LateTicket::reply_to`].
+    pub reply_to: ReplyTo,
+    /// How many answers (by seq) it got already.
+    pub answers: u64,
 }
 
 /// What became of a [`LateAnswer`].
@@ -267,7 +275,8 @@ pub struct ClaimedReply {
     pub refusals: u32,
     /// Failures of this lane in a row (of any delivery), for its back-off.
     pub failures: u32,
-    /// An earlier lease began an attempt and never settled it: the answer is unknown (P7).
+    /// An earlier lease began an attempt and never settled it, or settled it as [`ParkReason::Unanswered`]: it may have been
+    /// sent (P7).
     pub begun: bool,
     /// What stands behind it, in order. Where it is `begun`: the rest of what that attempt carried. Else, where pace held the
     /// lane back: what may leave together with it, [`MOST_MERGED`] in all. Mostly nothing.
@@ -377,6 +386,9 @@ pub enum ParkReason {
     Paced,
     /// A failure that certainly did not send: counts an attempt.
     Transient,
+    /// An attempt without an answer, which may have sent and is to be repeated: counts an attempt, and the head stays begun,
+    /// so that whoever claims it next knows.
+    Unanswered,
     /// Configuration or an operator: counts nothing.
     Held,
     /// Refused together with others: counts nothing, and each of them is sent by itself from now on.
@@ -389,6 +401,7 @@ impl ParkReason {
         match self {
             Self::Paced => "paced",
             Self::Transient => "backing_off",
+            Self::Unanswered => "unanswered",
             Self::Held => "held",
             Self::Apart => "apart",
         }
@@ -452,6 +465,21 @@ pub trait Store: Send + Sync + 'static {
 
     /// Ends a delivery by hand, once.
     async fn operate(&self, operation: Operation) -> Result<Operated>;
+
+    /// What the notes say, in their order.
+    async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>>;
+
+    /// Writes a note, over what stands there; `false` where it asks for the note's lock and that is another's by now.
+    async fn write_note(&self, write: NoteWrite) -> Result<bool>;
+
+    /// Drops a note, if it still says `seen` (`None`: whatever it says). Answers whether there was one to drop.
+    async fn drop_note(&self, note: &Note, seen: Option<&Secret>) -> Result<bool>;
+
+    /// Takes a note's lock for `owner`, for so long; `false` where somebody has it, `owner` too.
+    async fn lock_note(&self, note: &Note, owner: &str, ttl: Duration) -> Result<bool>;
+
+    /// Gives a note's lock back, if it is `owner`'s.
+    async fn unlock_note(&self, note: &Note, owner: &str) -> Result<()>;
 
     /// Status of the given chats, in their order.
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>>;

@@ -5,7 +5,7 @@
 //! reading JSON) is done in the caller's task. Nothing of the state lives in memory: after a crash the file is everything.
 //!
 //! - `database`, `writer`: the file and its one writer, which the spool uses too.
-//! - `inbound`, `outbound`, `late`, `operators`, `observe`: the verbs, as functions of one `step::Step`.
+//! - `inbound`, `outbound`, `late`, `notes`, `operators`, `observe`: the verbs, as functions of one `step::Step`.
 //! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
@@ -14,6 +14,7 @@ mod checkpoint;
 pub(super) mod database;
 mod inbound;
 mod late;
+mod notes;
 mod observe;
 mod operators;
 mod outbound;
@@ -36,17 +37,18 @@ use self::sweep::Sweeper;
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Operated, Operation, Options, Result, Settle, Settled, Side, Store,
-    StoreError, Tuning, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Note, NoteWrite, Noted, Operated, Operation, Options, Result, Settle,
+    Settled, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
-use crate::model::{Lane, now_ms};
+use crate::model::{Lane, Secret, now_ms};
 
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 4;
+const LAYOUT: i64 = 5;
 /// The oldest layout that is brought up to date, and what each later one changed in tables that were there.
 const OLDEST: i64 = 2;
 const CHANGES: [&str; (LAYOUT - OLDEST) as usize] = [
     "ALTER TABLE in_lanes ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE late ADD COLUMN reply_to TEXT NOT NULL DEFAULT '{}'",
     "ALTER TABLE deliveries ADD COLUMN merged INTEGER NOT NULL DEFAULT 1;
      ALTER TABLE deliveries ADD COLUMN apart INTEGER NOT NULL DEFAULT 0",
 ];
@@ -235,6 +237,29 @@ impl Store for EmbeddedStore {
     async fn operate(&self, operation: Operation) -> Result<Operated> {
         let operation = operators::NewOperation::of(operation)?;
         self.db.step(move |step| operators::operate(step, &operation)).await
+    }
+
+    async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>> {
+        self.db.each(notes, notes::read).await
+    }
+
+    async fn write_note(&self, write: NoteWrite) -> Result<bool> {
+        self.db.step(move |step| notes::write(step, &write)).await
+    }
+
+    async fn drop_note(&self, note: &Note, seen: Option<&Secret>) -> Result<bool> {
+        let (note, seen) = (note.clone(), seen.cloned());
+        self.db.step(move |step| notes::forget(step, &note, seen.as_ref())).await
+    }
+
+    async fn lock_note(&self, note: &Note, owner: &str, ttl: Duration) -> Result<bool> {
+        let (note, owner) = (note.clone(), owner.to_owned());
+        self.db.step(move |step| notes::lock(step, &note, &owner, ttl)).await
+    }
+
+    async fn unlock_note(&self, note: &Note, owner: &str) -> Result<()> {
+        let (note, owner) = (note.clone(), owner.to_owned());
+        self.db.step(move |step| notes::unlock(step, &note, &owner)).await
     }
 
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>> {

@@ -197,7 +197,9 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
     match &settle.fate {
         Fate::Again { park, why } => {
             count(&mut chat, &mut head, *why);
-            (head.begun, head.merged) = (None, 1);
+            if *why != ParkReason::Unanswered {
+                (head.begun, head.merged) = (None, 1);
+            }
             chat.save_head(step, &head)?;
             if *why == ParkReason::Apart {
                 chat.set_apart(step, settle.merged)?;
@@ -230,7 +232,7 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
 fn count(chat: &mut Chat, head: &mut Head, why: ParkReason) {
     match why {
         ParkReason::Paced => head.refusals = head.refusals.saturating_add(1),
-        ParkReason::Transient => {
+        ParkReason::Transient | ParkReason::Unanswered => {
             head.attempts = head.attempts.saturating_add(1);
             chat.failures = chat.failures.saturating_add(1);
         }

@@ -17,7 +17,7 @@ pub(super) fn ms(duration: Duration) -> String {
 }
 
 /// Whole milliseconds, at least one: Redis refuses to keep something for no time.
-fn ttl(duration: Duration) -> String {
+pub(super) fn ttl(duration: Duration) -> String {
     ms(duration.max(Duration::from_millis(1)))
 }
 
@@ -71,9 +71,12 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
         None => Default::default(),
     };
     let late = commit.await_late.as_ref();
-    let (late_ttl, late_received, late_expires) = late
-        .map(|ticket| (ttl(ticket.ttl), ticket.received_at.to_string(), ticket.expires_at.to_string()))
-        .unwrap_or_default();
+    let [late_ttl, late_received, late_expires, late_reply_to] = match late {
+        Some(ticket) => {
+            [ttl(ticket.ttl), ticket.received_at.to_string(), ticket.expires_at.to_string(), json(&ticket.reply_to)?]
+        }
+        None => Default::default(),
+    };
     let chat = chat_lane(&commit.key);
     let mut args = vec![
         commit.lease.lane.as_str().into(),
@@ -91,6 +94,7 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
         late_ttl,
         late_received,
         late_expires,
+        late_reply_to,
     ];
     replies_and_lines(&mut args, &chat, &commit.replies, &commit.lines)?;
     Ok(args)

@@ -19,15 +19,20 @@
 //! | `session:<app>:<chat>:<sender>` | HASH PX | `turns`, `vars` (JSON) |
 //! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked, until it is claimed) |
 //! | `pace:<lane>` | LIST PX | times of the last sends (ms), no more than the limit |
-//! | `late:<request_id>` | HASH PX | `chat`, `key`, `received`, `expires`, one `seq:<n>` per answer taken |
+//! | `late:<request_id>` | HASH PX | `chat`, `key`, `received`, `expires`, `reply_to` (JSON), one `seq:<n>` per answer taken |
 //! | `op:<delivery id>` | STRING PX | the operation that ended it by hand; kept as long as the records keep the delivery |
 //! | `waiting` | ZSET | its one member `n`: how many messages and deliveries wait (a ZSET because only its `ZADD XX INCR` leaves a missing count missing) |
 //! | `waiting:recounted` | STRING PX | there while `waiting` is not to be counted anew |
 //! | `journal` | LIST | lines for the records |
 //! | `journal:base` | STRING | how many lines were trimmed so far |
 //!
+//! A note is a key of its own, `wg:{<name>}`, a STRING PX, and its lock `wg:{<name>}:lock` another; the name is one of
+//! `token:<corp>:<secret digest>`, `no_token:…`, `hold:<app>`, `media:<robot digest>:<content digest>`.
+//!
 //! Outside the shards: [`META`], a HASH with the shard count, and [`WAKE`], a channel that says `in` or `out` when a
 //! ready set stops being empty.
+
+use crate::store::Note;
 
 /// What holds for the whole store: field [`SHARDS`].
 pub(super) const META: &str = "wg:meta";
@@ -41,9 +46,19 @@ pub(super) fn prefix(shard: u16) -> String {
     format!("wg:{{{shard:02}}}:")
 }
 
+/// The key of a note.
+pub(super) fn note(note: &Note) -> String {
+    format!("wg:{{{}}}", note.as_str())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_stands_where_the_contract_says() {
+        assert_eq!(note(&Note::token("ww:1", "ab12")), "wg:{token:ww%3A1:ab12}");
+    }
 
     #[test]
     fn a_shard_is_one_hash_tag() {

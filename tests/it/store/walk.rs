@@ -256,8 +256,8 @@ impl Walk {
         let expected = match &chat.work {
             Work::Free | Work::Orphaned => return,
             Work::Ended(_) => Begun::Lost,
-            // What another began is settled, never begun again.
-            Work::Held(item) if item.begun => return,
+            // Several that another began together are settled, never begun again.
+            Work::Held(item) if item.begun && chat.begun > 1 => return,
             Work::Held(_) if chat.dead => Begun::ChatDead,
             Work::Held(_) => Begun::Go,
         };
@@ -329,13 +329,14 @@ impl Walk {
     }
 
     fn fate(&mut self) -> Fate {
-        match self.rng.random_range(0..9) {
+        match self.rng.random_range(0..10) {
             0..3 => Fate::Delivered,
-            7 => again(ParkReason::Apart),
             3 => ENDED,
             4 => Fate::Ended { back_off: Some(Duration::ZERO), chat_dead: None },
             5 => Fate::Ended { back_off: None, chat_dead: Some(route("home")) },
             6 => again(ParkReason::Transient),
+            7 => again(ParkReason::Unanswered),
+            8 => again(ParkReason::Apart),
             _ => again(ParkReason::Paced),
         }
     }

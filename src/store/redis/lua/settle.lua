@@ -22,13 +22,15 @@ end
 
 local function try_again(lane, delivery, merged, park_ms, why)
   local tries = read_tries(lane, delivery)
-  tries.begun_by, tries.merged = '-', 1
+  if why ~= 'unanswered' then
+    tries.begun_by, tries.merged = '-', 1
+  end
   if why == 'apart' then
     set_apart(lane, merged)
   end
   if why == 'paced' then
     tries.refusals = tries.refusals + 1
-  elseif why == 'backing_off' then
+  elseif why == 'backing_off' or why == 'unanswered' then
     tries.attempts = tries.attempts + 1
     count_failure(lane)
   end

@@ -130,13 +130,16 @@ impl Chat {
                 back_off.is_none()
             }
             Fate::Again { why, .. } => {
-                self.begun = 0;
+                if *why != ParkReason::Unanswered {
+                    self.begun = 0;
+                }
                 self.held_back = *why == ParkReason::Paced;
                 if *why == ParkReason::Apart {
                     self.apart.extend(self.waiting.iter().take(merged).map(|delivery| delivery.id.clone()));
                 }
-                self.attempts += u32::from(*why == ParkReason::Transient);
-                self.failures += u32::from(*why == ParkReason::Transient);
+                let failed = matches!(why, ParkReason::Transient | ParkReason::Unanswered);
+                self.attempts += u32::from(failed);
+                self.failures += u32::from(failed);
                 self.refusals += u32::from(*why == ParkReason::Paced);
                 false
             }
