@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 
 use crate::config::settings;
+use crate::crash::{self, Point};
 use crate::model::{Delivery, now_ms};
 use crate::sender::channel::Wire;
 use crate::sender::fate::{AppState, Decision, Tally, app_state, decide};
@@ -88,6 +89,7 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let route = guard(delivery, &context.routes);
     let (decision, sent) = match ready(context, head, *begun, route.clone()).await {
         Ready::Send(route) => {
+            crash::point(Point::Begun);
             let sent = send(context, delivery, &route).await;
             let tally = Tally::of(head, now_ms());
             (decide(sent.verdict, tally, &route.digest, rand::random()), Some(sent))
@@ -163,6 +165,7 @@ async fn begin(context: &Context, head: &ClaimedReply, route: &Route) -> Option<
         pace: route.pace,
         lease_for: context.settings.lease,
     };
+    crash::point(Point::Beginning);
     insist(context, "begin", || context.store.begin(vec![begin.clone()])).await
 }
 
@@ -186,7 +189,10 @@ async fn send(context: &Context, delivery: &Delivery, route: &Route) -> Sent {
 }
 
 async fn finish(context: &Context, settle: Settle) -> Option<Head> {
-    match insist(context, "settle", || context.store.settle(vec![settle.clone()])).await {
+    crash::point(Point::Settling);
+    let settled = insist(context, "settle", || context.store.settle(vec![settle.clone()])).await;
+    crash::point(Point::Settled);
+    match settled {
         Some(Settled::Next(reply, begun)) => Some(Head { reply: *reply, begun }),
         Some(Settled::Released | Settled::Parked(_)) => None,
         Some(Settled::Lost) | None => {

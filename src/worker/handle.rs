@@ -11,6 +11,7 @@ use tracing::{error, warn};
 use super::reply::Origin;
 use super::{AppRuntime, Context, session};
 use crate::action::{self, Answer};
+use crate::crash::{self, Point};
 use crate::model::{Outcome, ReplyTo, now_ms};
 use crate::rules::{Action, Decision, Run};
 use crate::store::{ClaimedMessage, Commit, LateTicket, Line, Stage, Turn};
@@ -96,6 +97,7 @@ async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run:
     };
     let began = Instant::now();
     let answer = context.actions.run(request).await;
+    crash::point(Point::Acted);
     context.metrics.action(began.elapsed());
     let decided = Decided {
         trigger: Some(run.trigger.as_str()),
