@@ -1,6 +1,8 @@
 //! The checked settings: what the rest of the program sees. Nothing here is half set; every value has passed
 //! every check of [`super::load`], so later code needs no "if configured wrongly".
 
+mod ways;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,6 +14,7 @@ use url::Url;
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
+pub use ways::{Api, Chat, ChatWay, Gateway, OnUnknown, Webhook};
 
 /// One process and its apps.
 #[derive(Clone, Debug)]
@@ -248,37 +251,6 @@ pub struct App {
     pub rules: Rules,
 }
 
-/// The API side of a self-built app.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Api {
-    /// Whose it is.
-    pub corp_id: String,
-    /// Which of its apps.
-    pub agent_id: u64,
-    /// What its access tokens are got with.
-    pub secret: Secret,
-}
-
-/// The send side of a plain JSON gateway.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gateway {
-    /// Where replies are posted; may hold a key.
-    pub url: Secret,
-    /// Which account sends, where the gateway has several.
-    pub instance_guid: Option<String>,
-    /// How long it remembers a `client_msg_id`.
-    pub client_msg_id_window: Duration,
-}
-
-/// What happens to a reply that may or may not have arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnUnknown {
-    /// It ends as `unknown`, for a person to settle.
-    Hold,
-    /// The same bytes again, for as long as the far side knows them for a repeat.
-    Retry,
-}
-
 /// How long an event without an id and without a time of its own is known by its digest (contract, section 3).
 const TIMELESS_EVENT_TTL: Duration = Duration::from_secs(60);
 
@@ -286,38 +258,6 @@ impl App {
     /// How long `message` is remembered.
     pub fn mark_ttl(&self, message: &Message) -> Duration {
         if message.is_timeless() { TIMELESS_EVENT_TTL } else { self.dedup_ttl }
-    }
-}
-
-#[cfg(test)]
-impl App {
-    /// An app that does nothing, for tests to change.
-    pub(crate) fn for_tests(id: &str, kind: AppKind) -> Self {
-        Self {
-            id: id.to_owned(),
-            kind,
-            api: None,
-            gateway: None,
-            on_unknown: OnUnknown::Hold,
-            bot_names: Vec::new(),
-            max_reply_age: Duration::from_secs(600),
-            dedup_ttl: Duration::from_secs(3600),
-            chats: BTreeMap::new(),
-            coalesce: true,
-            pace: Pace { limit: 20, window: Duration::from_secs(60) },
-            fields: crate::wecom::payload::Fields::default(),
-            rules: Rules {
-                prefixes: Vec::new(),
-                unknown_command: UnknownCommand::Ignore,
-                sensitive: Vec::new(),
-                commands_on_mention: false,
-                bare_name: false,
-                commands: Vec::new(),
-                keywords: Vec::new(),
-                mention: None,
-                bindings: Vec::new(),
-            },
-        }
     }
 }
 
@@ -353,51 +293,6 @@ pub enum JsonAuth {
     },
     /// Anybody; accepted on a loopback listener alone.
     None,
-}
-
-/// A chat's entry.
-#[derive(Clone, Debug)]
-pub struct Chat {
-    /// Its id.
-    pub id: String,
-    /// What people call it.
-    pub name: Option<String>,
-    /// 1..=100.
-    pub weight: u32,
-    /// Rate of its robot.
-    pub pace: Pace,
-    /// Whether waiting replies may leave as one message while pace holds them back.
-    pub coalesce: bool,
-    /// By which channel it is reached. `None`: no route of its own.
-    pub way: Option<ChatWay>,
-}
-
-impl Chat {
-    /// Its robot's webhook, where it has one.
-    pub fn webhook(&self) -> Option<&Webhook> {
-        match &self.way {
-            Some(ChatWay::Webhook(webhook)) => Some(webhook),
-            Some(ChatWay::AppChat(_)) | None => None,
-        }
-    }
-}
-
-/// What an entry says of how its chat is reached.
-#[derive(Clone, Debug)]
-pub enum ChatWay {
-    /// By its robot.
-    Webhook(Webhook),
-    /// By `appchat/send`: the app made this group itself.
-    AppChat(Arc<Api>),
-}
-
-/// A robot's webhook.
-#[derive(Clone, Debug)]
-pub struct Webhook {
-    /// The full URL; holds the key.
-    pub url: Secret,
-    /// Its digest.
-    pub digest: crate::model::RouteDigest,
 }
 
 /// `[rules]`, `[[commands]]`, `[[keywords]]`, `[mention]`, `[[bindings]]`.
@@ -520,4 +415,36 @@ pub struct HttpAction {
     pub timeout: Duration,
     /// Signs the request.
     pub secret: Option<Secret>,
+}
+
+#[cfg(test)]
+impl App {
+    /// An app that does nothing, for tests to change.
+    pub(crate) fn for_tests(id: &str, kind: AppKind) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind,
+            api: None,
+            gateway: None,
+            on_unknown: OnUnknown::Hold,
+            bot_names: Vec::new(),
+            max_reply_age: Duration::from_secs(600),
+            dedup_ttl: Duration::from_secs(3600),
+            chats: BTreeMap::new(),
+            coalesce: true,
+            pace: Pace { limit: 20, window: Duration::from_secs(60) },
+            fields: crate::wecom::payload::Fields::default(),
+            rules: Rules {
+                prefixes: Vec::new(),
+                unknown_command: UnknownCommand::Ignore,
+                sensitive: Vec::new(),
+                commands_on_mention: false,
+                bare_name: false,
+                commands: Vec::new(),
+                keywords: Vec::new(),
+                mention: None,
+                bindings: Vec::new(),
+            },
+        }
+    }
 }

@@ -54,7 +54,12 @@ fn builder(sender: &settings::Sender) -> ClientBuilder {
 /// for a literal `<@userid>`.
 pub(super) async fn post(client: &Client, url: &str, message: &Value) -> Reply {
     let request = client.post(url).header(CONTENT_TYPE, "application/json").body(message.to_string());
-    match exchange(request).await {
+    let answer = match request.send().await {
+        Ok(answer) => answer,
+        Err(error) => return no_answer(error),
+    };
+    crash::point(Point::Written);
+    match read(answer).await {
         Ok((status, body)) => read_answer(status, &body),
         Err(reply) => reply,
     }
@@ -67,8 +72,10 @@ pub(crate) async fn get(client: &Client, url: &str) -> Result<(u16, Vec<u8>), Re
 
 /// Status and body that a request was answered with, or why there are none.
 pub(crate) async fn exchange(request: RequestBuilder) -> Result<(u16, Vec<u8>), Reply> {
-    let answer = request.send().await.map_err(no_answer)?;
-    crash::point(Point::Written);
+    read(request.send().await.map_err(no_answer)?).await
+}
+
+async fn read(answer: Response) -> Result<(u16, Vec<u8>), Reply> {
     let status = answer.status().as_u16();
     let body = read_capped(answer).await.map_err(no_answer)?;
     Ok((status, body))

@@ -61,9 +61,9 @@ CREATE TABLE IF NOT EXISTS late (
     received_at     INTEGER NOT NULL,
     send_until      INTEGER NOT NULL,
     seqs            TEXT    NOT NULL,
-    expires_at      INTEGER NOT NULL,
     -- How the message can be answered, JSON.
-    reply_to        TEXT    NOT NULL DEFAULT '{}'
+    reply_to        TEXT    NOT NULL DEFAULT '{}',
+    expires_at      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Which operation ended a delivery by hand.
