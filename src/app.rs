@@ -17,6 +17,7 @@ use tracing::{error, info, warn};
 
 use crate::action::{self, Actions};
 use crate::admin::{self, AdminState};
+use crate::alarms::{Clients, Notifier};
 use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::ingress::{Ingress, Intake, Replay};
@@ -86,6 +87,7 @@ pub struct App {
     spool: Option<Arc<Spool>>,
     /// Callbacks, messages, replies, and the spool where there is one.
     flow: Vec<Task>,
+    notifier: Option<Task>,
     flusher: Task,
     admin: Task,
     _lock: PathLock,
@@ -111,24 +113,38 @@ impl App {
         let records = Records::open(&settings.database.url).await?;
         let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
         let routes = Arc::new(Routes::new(&settings));
-        let actions = Actions::new(action::http_client()?);
-        let workers =
-            Workers::new(store.clone(), settings.clone(), routes.clone(), actions, metrics.clone(), health.clone())?;
+        let robots = sender::channel::http_client(&settings.sender)?;
+        let http = action::http_client()?;
+        let clients = Clients { robots: robots.clone(), actions: http.clone() };
+        let (alarms, notifier) =
+            Notifier::new(&settings.alarms, store.clone(), clients, metrics.clone(), health.clone());
+        let workers = Workers::new(
+            store.clone(),
+            settings.clone(),
+            routes.clone(),
+            Actions::new(http),
+            alarms.clone(),
+            metrics.clone(),
+            health.clone(),
+        )?;
         let sender = Sender::new(
             store.clone(),
             settings.clone(),
             routes.clone(),
-            sender::channel::http_client(&settings.sender)?,
+            robots,
+            alarms.clone(),
             metrics.clone(),
             health.clone(),
         );
+        let retain = settings.database.retain;
         let flusher =
-            Flusher::new(store.clone(), records.clone(), settings.database.retain, metrics.clone(), health.clone());
-        let intake = Intake::new(store.clone(), spool.clone(), metrics.clone());
+            Flusher::new(store.clone(), records.clone(), retain, alarms.clone(), metrics.clone(), health.clone());
+        let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
         let ingress = Ingress::new(settings.clone(), intake, metrics.clone());
-        let replay = spool
-            .clone()
-            .map(|spool| Replay::new(store.clone(), spool, settings.store.lane_depth, metrics.clone(), health.clone()));
+        let replay = spool.clone().map(|spool| {
+            let depth = settings.store.lane_depth;
+            Replay::new(store.clone(), spool, depth, alarms.clone(), metrics.clone(), health.clone())
+        });
         let holds = sender.holds();
         let state = AdminState {
             store: store.clone(),
@@ -137,6 +153,7 @@ impl App {
             settings: settings.clone(),
             routes,
             holds,
+            alarms,
             metrics,
             health: health.clone(),
         };
@@ -172,6 +189,12 @@ impl App {
             store,
             spool,
             flow,
+            notifier: notifier.map(Arc::new).map(|notifier| {
+                Task::supervise("alarms", move |stop| {
+                    let notifier = notifier.clone();
+                    async move { notifier.run(stop.draining).await }
+                })
+            }),
             flusher: Task::supervise("flusher", move |stop| {
                 let flusher = flusher.clone();
                 async move { flusher.run(stop.draining).await }
@@ -211,7 +234,7 @@ impl App {
         }
         let end = Instant::now() + CLOSING;
         say_what_is_left(&self.store, self.spool.as_deref()).await;
-        let last = [self.flusher, self.admin];
+        let last: Vec<Task> = [self.flusher, self.admin].into_iter().chain(self.notifier).collect();
         last.iter().for_each(|task| task.stop.draining.cancel());
         for task in last {
             task.finish(end).await;

@@ -10,6 +10,7 @@
 //! - [`store`]: lanes, marks, leases, pace, journal: one trait, two implementations.
 //! - [`worker`]: claims messages, applies [`rules`], runs an [`action`], commits the replies.
 //! - [`sender`]: claims replies, begins, posts through a channel, settles.
+//! - [`alarms`]: what somebody has to know, told outside the lanes.
 //! - [`records`]: what outlives the queue, in SQL, filled from the journal.
 //! - [`admin`]: probes, metrics, API for operators.
 //! - [`api_error`]: the one shape of an error answer, on both listeners.
@@ -20,6 +21,7 @@
 
 pub mod action;
 pub mod admin;
+pub mod alarms;
 pub mod api_error;
 pub mod app;
 pub mod cli;

@@ -48,7 +48,7 @@ pub(super) async fn ask(
 }
 
 /// `sha256=<hex hmac of "{timestamp}.{body}">`
-fn signature(secret: &Secret, timestamp: &str, body: &str) -> String {
+pub(crate) fn signature(secret: &Secret, timestamp: &str, body: &str) -> String {
     #[allow(clippy::expect_used)] // HMAC hashes a key that is too long and pads one that is too short.
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).expect("a key of any length");
     mac.update(timestamp.as_bytes());

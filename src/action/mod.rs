@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::model::{Message, Session};
 use crate::rules::{self, RuleSet, Run};
 use crate::wecom;
+pub(crate) use http::signature;
 use template::{Template, TemplateError};
 
 /// How long to wait for a connection to a service, within the action's own timeout.

@@ -25,6 +25,7 @@ use axum::response::Response;
 use axum::routing::{get, patch, post};
 use serde::Deserialize;
 
+use crate::alarms::Alarms;
 use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::Scope;
@@ -50,6 +51,8 @@ pub struct AdminState {
     pub routes: Arc<Routes>,
     /// What holds whole apps up.
     pub holds: Arc<Holds>,
+    /// Where alarms are raised.
+    pub alarms: Alarms,
     /// What `/metrics` shows.
     pub metrics: Arc<Metrics>,
     /// What the probes show.

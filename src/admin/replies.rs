@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::{AdminState, Failure};
+use crate::alarms::{Alarm, Kind};
 use crate::model::Lane;
 use crate::sender::NoRoute;
 use crate::store::{Answered, LateAnswer, Stage, Turn};
@@ -71,8 +72,13 @@ pub(super) async fn post(
         lines,
     };
     let word = match state.store.answer_late(answer).await? {
-        Answered::Queued if route.is_err() => "dropped",
-        Answered::Queued => "queued",
+        Answered::Queued => match route {
+            Ok(_) => "queued",
+            Err(why) => {
+                state.alarms.raise(Alarm::of_chat(Kind::NoRoute, &late.app, &late.chat, why.as_str()));
+                "dropped"
+            }
+        },
         Answered::Repeat => "repeat",
         Answered::NotWaiting => return Err(not_waiting()),
         Answered::LaneFull => {

@@ -122,8 +122,8 @@ fn chats(
         let app_chat = app_chat(t, of_kind, route.is_some());
         let (webhook, robot) = route.unzip();
         if let Some(robot) = robot {
-            let chat = id.clone().unwrap_or_default();
-            webhooks.push(Use { robot, file: t.file().to_owned(), key: t.path_of("webhook"), chat });
+            let whose = format!("chat {:?}", id.as_deref().unwrap_or_default());
+            webhooks.push(Use { robot, file: t.file().to_owned(), key: t.path_of("webhook"), whose });
         }
         let coalesce = t.flag("coalesce", coalesce);
         let name = t.string("name");

@@ -8,6 +8,7 @@ use redis::IntoConnectionInfo;
 use tracing_subscriber::EnvFilter;
 use url::{Host, Url};
 
+use super::alarms::alarms;
 use super::reader::{Table, quoted};
 use super::route::{OFFICIAL_HOST, is_loopback};
 use super::settings::{
@@ -22,15 +23,17 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The whole file; its apps are read after it.
 pub(super) fn settings(root: &mut Table) -> Settings {
+    let wecom = root.section("wecom", wecom);
     let settings = Settings {
         server: root.section("server", server),
         admin: root.section("admin", admin),
-        wecom: root.section("wecom", wecom),
         store: root.section("store", store),
         database: root.section("database", database),
         dedup: root.section("dedup", dedup),
         workers: root.section("workers", workers),
         sender: root.section("sender", sender),
+        alarms: root.section("alarms", |t| alarms(t, &wecom)),
+        wecom,
         log: root.section("log", log),
         apps: Default::default(),
     };

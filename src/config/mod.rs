@@ -6,10 +6,11 @@
 //! - `faults`: what is wrong, and the ledger where readers leave it;
 //! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings, `files` what
 //!   they name;
-//! - `gateway`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - `gateway`, `alarms`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
 //! - [`settings`]: the result.
 
 mod action;
+mod alarms;
 mod app;
 mod expand;
 mod faults;
@@ -53,7 +54,8 @@ fn load_with(path: &Path, environment: &Environment) -> Result<Settings, Faults>
     let readable = read.is_some();
     let mut settings = read.unwrap_or_else(|| unknown_settings(&gateway));
     let apps = apps(&gateway, &settings);
-    route::once_each(apps.iter().flat_map(|app| &app.webhooks), &ledger);
+    let alarms = alarms::robot(&gateway, &settings.alarms, &settings.wecom);
+    route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms), &ledger);
     if readable {
         memory::check(&gateway, &settings, &apps);
         folder(&gateway, &settings.store.path);

@@ -33,7 +33,8 @@ pub(super) struct Use {
     pub(super) robot: Robot,
     pub(super) file: PathBuf,
     pub(super) key: String,
-    pub(super) chat: String,
+    /// `chat "…"`, or whose it is otherwise.
+    pub(super) whose: String,
 }
 
 /// Reads a webhook: blanks around it are taken, a bare key is completed by `api_base`.
@@ -91,9 +92,9 @@ pub(super) fn once_each<'u>(uses: impl Iterator<Item = &'u Use>, ledger: &Ledger
         if std::ptr::eq(owner, this) {
             continue;
         }
-        let name = |used: &Use| format!("chat {:?} ({})", used.chat, used.file.display());
+        let name = |used: &Use| format!("{} ({})", used.whose, used.file.display());
         let why = format!("{} has the webhook of {}", name(this), name(owner));
-        let message = format!("{why}, so that answers of one would appear in the other: give each its own robot");
+        let message = format!("{why}, so that what is for one would appear in the other: give each its own robot");
         ledger.note(&this.file, &this.key, message);
     }
 }

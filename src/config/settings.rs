@@ -1,6 +1,7 @@
 //! The checked settings: what the rest of the program sees. Nothing here is half set; every value has passed
 //! every check of [`super::load`], so later code needs no "if configured wrongly".
 
+mod alarms;
 mod ways;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use url::Url;
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
+pub use alarms::{AlarmHook, Alarms};
 pub use ways::{Api, Chat, ChatWay, Gateway, OnUnknown, Webhook};
 
 /// One process and its apps.
@@ -35,6 +37,8 @@ pub struct Settings {
     pub workers: Workers,
     /// `[sender]`
     pub sender: Sender,
+    /// `[alarms]`
+    pub alarms: Alarms,
     /// `[log]`
     pub log: Log,
     /// `apps/<id>.toml`, by id.

@@ -1,5 +1,6 @@
 //! The whole loader on files in a temporary folder: one test a class of fault, each looking for file, key and mend.
 
+mod alarms;
 mod apps;
 mod process;
 mod rules;

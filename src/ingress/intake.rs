@@ -13,9 +13,13 @@ use std::time::Instant;
 use tokio::time::timeout;
 use tracing::warn;
 
+use crate::alarms::{Alarm, Alarms, Kind};
 use crate::crash::{self, Point};
 use crate::store::{self, Appended, Arrival, Enqueued, SharedStore, Spool, StoreError};
 use crate::telemetry::Metrics;
+
+/// Somebody has to know of a spool that is so full, in percent.
+const FILLING: u64 = 50;
 
 /// What became of a message, shared by its copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +46,14 @@ impl Taken {
 pub struct Intake {
     store: SharedStore,
     spool: Option<Arc<Spool>>,
+    alarms: Alarms,
     metrics: Arc<Metrics>,
 }
 
 impl Intake {
     /// Into `store`, with a spool beside it where there is one.
-    pub fn new(store: SharedStore, spool: Option<Arc<Spool>>, metrics: Arc<Metrics>) -> Self {
-        Self { store, spool, metrics }
+    pub fn new(store: SharedStore, spool: Option<Arc<Spool>>, alarms: Alarms, metrics: Arc<Metrics>) -> Self {
+        Self { store, spool, alarms, metrics }
     }
 
     /// Takes a message whose answer is due at `deadline`.
@@ -89,7 +94,11 @@ impl Intake {
     }
 
     async fn append(&self, spool: &Spool, arrival: &Arrival, why: &str) -> Taken {
-        match spool.append(arrival).await {
+        let appended = spool.append(arrival).await;
+        if spool.percent() >= FILLING {
+            self.alarms.raise(Alarm::of_process(Kind::SpoolFilling, &format!("{}%", spool.percent())));
+        }
+        match appended {
             Ok(Appended::Full) => return Taken::Refused("spool_full"),
             Ok(Appended::First) => warn!(why, "the store does not take messages: they are spooled until it does"),
             Ok(Appended::Behind) => {}

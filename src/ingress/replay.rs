@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
+use crate::alarms::Alarms;
 use crate::crash::{self, Point};
 use crate::model::Lane;
 use crate::store::{self, Arrival, Enqueued, Outage, SharedStore, Spool, Spooled, StoreError};
@@ -32,6 +33,7 @@ pub struct Replay {
     store: SharedStore,
     spool: Arc<Spool>,
     lane_depth: u64,
+    alarms: Alarms,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
 }
@@ -67,10 +69,11 @@ impl Replay {
         store: SharedStore,
         spool: Arc<Spool>,
         lane_depth: u64,
+        alarms: Alarms,
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Self {
-        Self { store, spool, lane_depth, metrics, health }
+        Self { store, spool, lane_depth, alarms, metrics, health }
     }
 
     /// Replays until `stop`. It may be cut off at any point: what the store took is then offered to it once more.
@@ -97,7 +100,7 @@ impl Replay {
                 }
                 Err(error) => {
                     pass = Pass::new();
-                    outage.wait(&error, &self.metrics).await;
+                    outage.wait(&error, &self.metrics, &self.alarms).await;
                 }
             }
         }

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use super::trail::Recorded;
 use super::{Records, RecordsError};
+use crate::alarms::{Alarm, Alarms, Kind};
 use crate::crash::{self, Point};
 use crate::model::now_ms;
 use crate::store::{SharedStore, StoreError};
@@ -27,6 +28,8 @@ const BUSY: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_millis(250);
 /// The longest wait after failures.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
+/// Somebody has to know of an outage that lasts so long.
+const ALARMING: Duration = Duration::from_secs(10);
 /// How long it goes on after it was told to stop: what is left stays in the journal.
 const LAST_FLUSH: Duration = Duration::from_millis(1500);
 /// Between two looks for old messages.
@@ -57,6 +60,7 @@ pub struct Flusher {
     store: SharedStore,
     records: Records,
     retain: Duration,
+    alarms: Alarms,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
 }
@@ -74,10 +78,11 @@ impl Flusher {
         store: SharedStore,
         records: Records,
         retain: Duration,
+        alarms: Alarms,
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Self {
-        Self { store, records, retain, metrics, health }
+        Self { store, records, retain, alarms, metrics, health }
     }
 
     /// Runs until `stop`, then writes what is still there, for a moment at most.
@@ -85,7 +90,12 @@ impl Flusher {
         let (mut rhythm, mut next_prune) = (Rhythm::default(), Instant::now());
         while !stop.is_cancelled() {
             self.health.tick(NAME);
-            let pause = rhythm.after(self.round(&mut next_prune).await);
+            let round = self.round(&mut next_prune).await;
+            let records_away = matches!(round, Err(FlushError::Records(_)));
+            let pause = rhythm.after(round);
+            if records_away && rhythm.is_long() {
+                self.alarms.raise(Alarm::of_process(Kind::RecordsAway, ""));
+            }
             stop.run_until_cancelled(sleep(pause)).await;
         }
         match timeout(LAST_FLUSH, self.drain()).await {
@@ -156,6 +166,11 @@ impl Rhythm {
         }
     }
 
+    /// Whether rounds have failed for so long that somebody has to know.
+    fn is_long(&self) -> bool {
+        self.outage.is_some_and(|(since, _)| since.elapsed() >= ALARMING)
+    }
+
     fn failed(&mut self, reason: &FlushError) -> Duration {
         let (since, pause) = self.outage.unwrap_or_else(|| {
             warn!(%reason, "the journal waits for the records");
@@ -179,6 +194,9 @@ mod tests {
         let failed = || Err(FlushError::Records(RecordsError::Cursor));
         let pauses: Vec<_> = (0..7).map(|_| rhythm.after(failed()).as_millis()).collect();
         assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 5000, 5000]);
+        assert!(!rhythm.is_long());
+        rhythm.outage = Instant::now().checked_sub(ALARMING).map(|since| (since, IDLE));
+        assert!(rhythm.is_long());
         assert_eq!(rhythm.after(Ok(Found::Some)), BUSY);
         assert_eq!(rhythm.after(failed()), IDLE, "a new outage begins anew");
     }

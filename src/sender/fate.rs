@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use crate::alarms::Kind;
 use crate::model::{Delivery, Outcome, RouteDigest};
 use crate::sender::route::NoRoute;
 use crate::store::{ClaimedReply, Fate, ParkReason};
@@ -56,8 +57,8 @@ pub(super) struct Decision {
     pub state: Option<Outcome>,
     /// Why, in one word; `None` where it was delivered.
     pub reason: Option<&'static str>,
-    /// Whether somebody has to know.
-    pub alarm: bool,
+    /// What somebody has to know of it.
+    pub alarm: Option<Kind>,
 }
 
 impl Decision {
@@ -65,7 +66,7 @@ impl Decision {
     /// to be repeated, it was a process that never settled it.
     pub fn left_open(delivery: &Delivery) -> Self {
         let reason = if delivery.repeat_until.is_some() { "no_answer" } else { "interrupted" };
-        Self::ended(Outcome::Unknown, reason, None).alarming()
+        Self::ended(Outcome::Unknown, reason, None).alarming(Kind::Unknown)
     }
 
     /// An attempt before this one has no answer: only a delivery tells what became of it (P7). So the head stays begun while
@@ -75,6 +76,9 @@ impl Decision {
             *why = ParkReason::Unanswered;
         }
         self.state = self.state.map(|state| if state == Outcome::Delivered { state } else { Outcome::Unknown });
+        if self.state == Some(Outcome::Unknown) {
+            self.alarm.get_or_insert(Kind::Unknown);
+        }
         self
     }
 
@@ -90,7 +94,7 @@ impl Decision {
 
     /// It has no way out (P2).
     pub fn no_route(why: NoRoute) -> Self {
-        Self::ended(Outcome::Dropped, why.as_str(), None).alarming()
+        Self::ended(Outcome::Dropped, why.as_str(), None).alarming(Kind::NoRoute)
     }
 
     /// Whether the lane may go on with its next head at once.
@@ -102,16 +106,15 @@ impl Decision {
     }
 
     fn ended(state: Outcome, reason: &'static str, back_off: Option<Duration>) -> Self {
-        Self { fate: Fate::Ended { back_off, chat_dead: None }, state: Some(state), reason: Some(reason), alarm: false }
+        Self { fate: Fate::Ended { back_off, chat_dead: None }, state: Some(state), reason: Some(reason), alarm: None }
     }
 
     fn again(park: Duration, why: ParkReason, reason: &'static str) -> Self {
-        Self { fate: Fate::Again { park, why }, state: None, reason: Some(reason), alarm: false }
+        Self { fate: Fate::Again { park, why }, state: None, reason: Some(reason), alarm: None }
     }
 
-    fn alarming(mut self) -> Self {
-        self.alarm = true;
-        self
+    fn alarming(self, kind: Kind) -> Self {
+        Self { alarm: Some(kind), ..self }
     }
 }
 
@@ -120,13 +123,13 @@ impl Decision {
 pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter: f64) -> Decision {
     match verdict {
         Verdict::Delivered => {
-            Decision { fate: Fate::Delivered, state: Some(Outcome::Delivered), reason: None, alarm: false }
+            Decision { fate: Fate::Delivered, state: Some(Outcome::Delivered), reason: None, alarm: None }
         }
         Verdict::Paced(window) if tally.refusals + 1 < MAX_REFUSALS => {
             Decision::again(window, ParkReason::Paced, "paced")
         }
         // The window is still closed: the next head must not run into it.
-        Verdict::Paced(window) => Decision::ended(Outcome::Dropped, "paced", Some(window)).alarming(),
+        Verdict::Paced(window) => Decision::ended(Outcome::Dropped, "paced", Some(window)).alarming(Kind::RateLimited),
         Verdict::Partial => Decision::ended(Outcome::Dead, "partial", None),
         Verdict::Transient if tally.attempts + 1 < MAX_TRIES || tally.may_repeat => {
             let park = back_off(tally.attempts.max(tally.failures), jitter);
@@ -136,19 +139,25 @@ pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter
             let park = back_off(tally.attempts.max(tally.failures), jitter);
             Decision::ended(Outcome::Dead, "transient", Some(park))
         }
-        Verdict::Token => Decision::again(HELD, ParkReason::Held, "token").alarming(),
-        Verdict::Configuration => Decision::again(HELD, ParkReason::Held, "configuration").alarming(),
-        Verdict::NotTried => Decision::again(NOT_TRIED.mul_f64(1.0 + jitter), ParkReason::Held, "not_tried").alarming(),
+        Verdict::Token => Decision::again(HELD, ParkReason::Held, "token").alarming(Kind::Held),
+        Verdict::Configuration => Decision::again(HELD, ParkReason::Held, "configuration").alarming(Kind::Held),
+        Verdict::NotTried => {
+            let pause = NOT_TRIED.mul_f64(1.0 + jitter);
+            Decision::again(pause, ParkReason::Held, "not_tried").alarming(Kind::NotTried)
+        }
         Verdict::ChatGone => Decision {
             fate: Fate::Ended { back_off: None, chat_dead: Some(route.clone()) },
-            ..Decision::ended(Outcome::Dead, "chat_gone", None).alarming()
+            ..Decision::ended(Outcome::Dead, "chat_gone", None).alarming(Kind::ChatDead)
         },
         Verdict::Rejected => Decision::ended(Outcome::Dead, "rejected", None),
         Verdict::Unknown if tally.may_repeat => {
             let park = back_off(tally.attempts.max(tally.failures), jitter);
             Decision::again(park, ParkReason::Unanswered, "no_answer")
         }
-        Verdict::Unknown => Decision::ended(Outcome::Unknown, "no_answer", Some(back_off(tally.failures, jitter))),
+        Verdict::Unknown => {
+            let park = back_off(tally.failures, jitter);
+            Decision::ended(Outcome::Unknown, "no_answer", Some(park)).alarming(Kind::Unknown)
+        }
     }
 }
 
@@ -227,27 +236,41 @@ mod tests {
         use Outcome::{Dead, Delivered, Dropped, Unknown};
         use ParkReason::{Held, Paced, Transient};
         let gone = Fate::Ended { back_off: None, chat_dead: Some(route()) };
-        type Row = (Verdict, Tally, Fate, Option<Outcome>, Option<&'static str>, bool);
+        type Row = (Verdict, Tally, Fate, Option<Outcome>, Option<&'static str>, Option<Kind>);
         let rows: Vec<Row> = vec![
-            (Verdict::Delivered, tally(2, 2, 9), Fate::Delivered, Some(Delivered), None, false),
-            (Verdict::Paced(MINUTE), tally(0, 0, 0), again(60, Paced), None, Some("paced"), false),
-            (Verdict::Paced(MINUTE), tally(0, 1, 0), again(60, Paced), None, Some("paced"), false),
-            (Verdict::Paced(MINUTE), tally(0, 2, 0), ended(Some(60)), Some(Dropped), Some("paced"), true),
-            (Verdict::Transient, tally(0, 0, 0), again(1, Transient), None, Some("transient"), false),
-            (Verdict::Transient, tally(1, 0, 0), again(2, Transient), None, Some("transient"), false),
-            (Verdict::Transient, tally(2, 0, 0), ended(Some(4)), Some(Dead), Some("transient"), false),
+            (Verdict::Delivered, tally(2, 2, 9), Fate::Delivered, Some(Delivered), None, None),
+            (Verdict::Paced(MINUTE), tally(0, 0, 0), again(60, Paced), None, Some("paced"), None),
+            (Verdict::Paced(MINUTE), tally(0, 1, 0), again(60, Paced), None, Some("paced"), None),
+            (
+                Verdict::Paced(MINUTE),
+                tally(0, 2, 0),
+                ended(Some(60)),
+                Some(Dropped),
+                Some("paced"),
+                Some(Kind::RateLimited),
+            ),
+            (Verdict::Transient, tally(0, 0, 0), again(1, Transient), None, Some("transient"), None),
+            (Verdict::Transient, tally(1, 0, 0), again(2, Transient), None, Some("transient"), None),
+            (Verdict::Transient, tally(2, 0, 0), ended(Some(4)), Some(Dead), Some("transient"), None),
             // A lane that failed before starts where it stood, not at one second.
-            (Verdict::Transient, tally(0, 0, 3), again(8, Transient), None, Some("transient"), false),
-            (Verdict::Token, tally(2, 2, 0), again(60, Held), None, Some("token"), true),
-            (Verdict::Configuration, tally(2, 2, 0), again(60, Held), None, Some("configuration"), true),
-            (Verdict::NotTried, tally(2, 2, 0), again(2, Held), None, Some("not_tried"), true),
-            (Verdict::ChatGone, tally(0, 0, 0), gone, Some(Dead), Some("chat_gone"), true),
-            (Verdict::Rejected, tally(0, 0, 5), ended(None), Some(Dead), Some("rejected"), false),
-            (Verdict::Partial, tally(0, 0, 0), ended(None), Some(Dead), Some("partial"), false),
-            (Verdict::Unknown, tally(0, 0, 0), ended(Some(1)), Some(Unknown), Some("no_answer"), false),
-            (Verdict::Unknown, tally(2, 0, 2), ended(Some(4)), Some(Unknown), Some("no_answer"), false),
-            (Verdict::Unknown, tally(0, 0, 6), ended(Some(60)), Some(Unknown), Some("no_answer"), false),
-            (Verdict::Unknown, tally(0, 0, u32::MAX), ended(Some(60)), Some(Unknown), Some("no_answer"), false),
+            (Verdict::Transient, tally(0, 0, 3), again(8, Transient), None, Some("transient"), None),
+            (Verdict::Token, tally(2, 2, 0), again(60, Held), None, Some("token"), Some(Kind::Held)),
+            (Verdict::Configuration, tally(2, 2, 0), again(60, Held), None, Some("configuration"), Some(Kind::Held)),
+            (Verdict::NotTried, tally(2, 2, 0), again(2, Held), None, Some("not_tried"), Some(Kind::NotTried)),
+            (Verdict::ChatGone, tally(0, 0, 0), gone, Some(Dead), Some("chat_gone"), Some(Kind::ChatDead)),
+            (Verdict::Rejected, tally(0, 0, 5), ended(None), Some(Dead), Some("rejected"), None),
+            (Verdict::Partial, tally(0, 0, 0), ended(None), Some(Dead), Some("partial"), None),
+            (Verdict::Unknown, tally(0, 0, 0), ended(Some(1)), Some(Unknown), Some("no_answer"), Some(Kind::Unknown)),
+            (Verdict::Unknown, tally(2, 0, 2), ended(Some(4)), Some(Unknown), Some("no_answer"), Some(Kind::Unknown)),
+            (Verdict::Unknown, tally(0, 0, 6), ended(Some(60)), Some(Unknown), Some("no_answer"), Some(Kind::Unknown)),
+            (
+                Verdict::Unknown,
+                tally(0, 0, u32::MAX),
+                ended(Some(60)),
+                Some(Unknown),
+                Some("no_answer"),
+                Some(Kind::Unknown),
+            ),
         ];
         for (verdict, tally, fate, state, reason, alarm) in rows {
             let got = decide(verdict, tally, &route(), 0.0);
@@ -296,8 +319,15 @@ mod tests {
     fn after_an_attempt_without_an_answer_only_a_delivery_tells() {
         let after = |verdict, tally| decide(verdict, tally, &route(), 0.0).after_unanswered();
         assert_eq!(after(Verdict::Delivered, tally(1, 0, 1)).state, Some(Outcome::Delivered));
-        for verdict in [Verdict::Rejected, Verdict::Partial, Verdict::ChatGone, Verdict::Unknown] {
-            assert_eq!(after(verdict, tally(1, 0, 1)).state, Some(Outcome::Unknown), "{verdict:?}");
+        let ends = [
+            (Verdict::Rejected, Kind::Unknown),
+            (Verdict::Partial, Kind::Unknown),
+            (Verdict::ChatGone, Kind::ChatDead),
+            (Verdict::Unknown, Kind::Unknown),
+        ];
+        for (verdict, alarm) in ends {
+            let decision = after(verdict, tally(1, 0, 1));
+            assert_eq!((decision.state, decision.alarm), (Some(Outcome::Unknown), Some(alarm)), "{verdict:?}");
         }
         for (verdict, tally) in [(Verdict::Transient, tally(2, 0, 2)), (Verdict::Paced(MINUTE), tally(0, 2, 0))] {
             assert_eq!(after(verdict, tally).state, Some(Outcome::Unknown), "{verdict:?}");

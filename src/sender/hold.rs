@@ -74,7 +74,7 @@ impl Holds {
     pub(super) async fn hold(&self, app: &str, reason: &str) {
         let held = Held { reason: reason.to_owned(), probe: Instant::now() + PROBE };
         if self.held().insert(app.to_owned(), held).is_none() {
-            error!(app, reason, "alarm: the app is held, nothing is sent by its API; one send a minute tries");
+            error!(app, reason, "the app is held, nothing is sent by its API; one send a minute tries");
         }
         let note = Note::hold(app);
         let write = NoteWrite { note: note.clone(), value: Secret::new(reason), ttl: KEPT, owner: None };

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, warn};
 
+use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::settings;
 use crate::crash::{self, Point};
 use crate::model::{Delivery, now_ms};
@@ -37,6 +38,7 @@ pub(super) struct Context {
     pub routes: Arc<Routes>,
     pub wire: Wire,
     pub holds: Arc<Holds>,
+    pub alarms: Alarms,
     pub metrics: Arc<Metrics>,
     pub health: Arc<Health>,
     pub held: Arc<HeldLeases>,
@@ -111,6 +113,7 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let decision = if head.begun { decision.after_unanswered() } else { decision };
     let settled: Vec<&Delivery> = deliveries(head).take(spoken_of).collect();
     settled.iter().for_each(|delivery| trail::log_decision(delivery, &decision));
+    alarm(context, &settled, &decision, sent.as_ref());
     let route = route.ok();
     let go_on = route.as_ref().filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
         route: route.digest.clone(),
@@ -205,11 +208,32 @@ async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route
     }
     trail::log_sent(&head.delivery, parcel.count, &sent);
     match app_state(channel, sent.verdict) {
-        AppState::Held => context.holds.hold(&head.delivery.app, &sent.in_words()).await,
+        AppState::Held => {
+            let app = &head.delivery.app;
+            context.alarms.raise(Alarm::of_app(Kind::Held, app, &sent.in_words()));
+            context.holds.hold(app, &sent.in_words()).await;
+        }
         AppState::Works => context.holds.lift(&head.delivery.app).await,
         AppState::Unsaid => {}
     }
     sent
+}
+
+/// Says what somebody has to know of deliveries, once for each. What holds a whole app is told where that is
+/// found.
+fn alarm(context: &Context, settled: &[&Delivery], decision: &Decision, sent: Option<&Sent>) {
+    let Some(kind) = decision.alarm else { return };
+    if kind == Kind::Held && sent.is_some_and(|sent| app_state(sent.channel, sent.verdict) == AppState::Held) {
+        return;
+    }
+    let why = sent.map_or_else(|| decision.reason.unwrap_or_default().to_owned(), Sent::in_words);
+    for delivery in settled {
+        context.alarms.raise(if kind == Kind::NotTried {
+            Alarm::of_process(kind, &why)
+        } else {
+            Alarm::of_chat(kind, &delivery.app, &delivery.chat_id, &format!("{why} ({})", delivery.id))
+        });
+    }
 }
 
 async fn finish(context: &Context, settle: Settle) -> Option<Head> {
@@ -248,7 +272,7 @@ where
                 outage.over();
                 return answers.pop();
             }
-            Err(error) if Instant::now() < give_up => outage.wait(&error, &context.metrics).await,
+            Err(error) if Instant::now() < give_up => outage.wait(&error, &context.metrics, &context.alarms).await,
             Err(error) => {
                 tracing::error!(verb, %error, "the store did not answer while the lease could be ours");
                 return None;

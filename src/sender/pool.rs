@@ -16,6 +16,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
+use crate::alarms::Alarms;
 use crate::config::Settings;
 use crate::sender::channel::Wire;
 use crate::sender::hold::Holds;
@@ -40,6 +41,7 @@ impl Sender {
         settings: Arc<Settings>,
         routes: Arc<Routes>,
         client: reqwest::Client,
+        alarms: Alarms,
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Self {
@@ -48,7 +50,7 @@ impl Sender {
         let holds = Arc::new(Holds::new(store.clone(), apps));
         let settings = settings.sender.clone();
         let held = HeldLeases::new(store.clone(), Side::Out, settings.lease);
-        Self(Arc::new(Context { store, settings, routes, wire, holds, metrics, health, held }))
+        Self(Arc::new(Context { store, settings, routes, wire, holds, alarms, metrics, health, held }))
     }
 
     /// What holds apps up, for operators to see.
@@ -95,7 +97,11 @@ impl Pool {
                     }
                 }
                 Err(error) => {
-                    let _ = self.stop.draining.run_until_cancelled(outage.wait(&error, &context.metrics)).await;
+                    let _ = self
+                        .stop
+                        .draining
+                        .run_until_cancelled(outage.wait(&error, &context.metrics, &context.alarms))
+                        .await;
                 }
             }
         }

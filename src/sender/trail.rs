@@ -150,7 +150,7 @@ pub(super) fn log_decision(delivery: &Delivery, decision: &Decision) {
     let state = decision.state.map_or("retried", Outcome::as_str);
     let [app, chat_id, sender_key, msg_id] = delivery.key.parts();
     let (request_id, id) = (&delivery.request_id, &delivery.id);
-    if decision.alarm {
+    if decision.alarm.is_some() {
         error!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "alarm: not delivered");
     } else {
         warn!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "not delivered");

@@ -28,6 +28,14 @@ impl Note {
     pub fn media(robot: &str, content: &str) -> Self {
         Self(format!("media:{}:{}", encode(robot), encode(content)))
     }
+    /// Its lock: whoever tells of an alarm for its window.
+    pub fn alarm(kind: &str, subject: &str) -> Self {
+        Self(format!("alarm:{}:{}", encode(kind), encode(subject)))
+    }
+    /// Its lock: whoever sends by the robot of alarms just now; `robot` is its digest.
+    pub fn alarm_robot(robot: &str) -> Self {
+        Self(format!("alarm_robot:{}", encode(robot)))
+    }
     /// The name as stores write it.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,28 +1,35 @@
 //! How a loop lives through a store that is away: it waits a little longer each time, says so once when it begins and
 //! once when it is over, and never ends or spins.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::RngExt;
 use tracing::{info, warn};
 
 use super::StoreError;
+use crate::alarms::{Alarm, Alarms, Kind};
 use crate::telemetry::metrics::Metrics;
 
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
+/// Somebody has to know of one that lasts so long; a Redis that is started anew is back by then.
+const ALARMING: Duration = Duration::from_secs(5);
+/// … and once more whenever so much more has gone by.
+const STILL: Duration = Duration::from_secs(60);
 
 /// The state of one loop.
 #[derive(Debug)]
 pub struct Outage {
     verb: &'static str,
     failures: u32,
+    /// When somebody is told, if it lasts.
+    alarm_at: Option<Instant>,
 }
 
 impl Outage {
     /// For a loop around `verb`.
     pub fn new(verb: &'static str) -> Self {
-        Self { verb, failures: 0 }
+        Self { verb, failures: 0, alarm_at: None }
     }
 
     /// The call worked.
@@ -30,14 +37,21 @@ impl Outage {
         if self.failures > 0 {
             info!(verb = self.verb, failures = self.failures, "the store is back");
             self.failures = 0;
+            self.alarm_at = None;
         }
     }
 
     /// The call failed; waits before the next one.
-    pub async fn wait(&mut self, error: &StoreError, metrics: &Metrics) {
+    pub async fn wait(&mut self, error: &StoreError, metrics: &Metrics, alarms: &Alarms) {
         metrics.store_error(self.verb);
         if self.failures == 0 {
             warn!(verb = self.verb, %error, "the store does not answer; trying on");
+        }
+        let now = Instant::now();
+        let alarm_at = self.alarm_at.get_or_insert(now + ALARMING);
+        if now >= *alarm_at {
+            *alarm_at = now + STILL;
+            alarms.raise(Alarm::of_process(Kind::StoreAway, self.verb));
         }
         let pause = FIRST.saturating_mul(1 << self.failures.min(5)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);

@@ -118,6 +118,11 @@ impl Spool {
         self.load().bytes < self.limit
     }
 
+    /// How much of its room is taken, in percent.
+    pub fn percent(&self) -> u64 {
+        self.load().bytes.saturating_mul(100) / self.limit.max(1)
+    }
+
     /// Writes a message behind all others. From this call on, not only from its answer on, the spool is not empty.
     pub async fn append(&self, arrival: &Arrival) -> Result<Appended> {
         let message = to_json(&arrival.message)?;

@@ -41,6 +41,8 @@ pub struct Metrics {
     sends: Family<ChannelVerdict, Counter>,
     store_errors: Family<Kind, Counter>,
     journal_lines: Family<Kind, Counter>,
+    alarms: Family<Kind, Counter>,
+    alarms_lost: Family<Kind, Counter>,
     ack: Histogram,
     queue_wait: Histogram,
     action: Histogram,
@@ -66,6 +68,8 @@ impl Default for Metrics {
             sends: Family::default(),
             store_errors: Family::default(),
             journal_lines: Family::default(),
+            alarms: Family::default(),
+            alarms_lost: Family::default(),
             ack: seconds(),
             queue_wait: seconds(),
             action: seconds(),
@@ -89,6 +93,12 @@ impl Default for Metrics {
             "journal_lines",
             "Journal lines by what became of them (recorded, unreadable)",
             new.journal_lines.clone(),
+        );
+        r.register("alarms", "Alarms raised, by kind, those held back too", new.alarms.clone());
+        r.register(
+            "alarms_lost",
+            "Alarms that nobody was told of, by where they were lost (queue, windows, robot, hook)",
+            new.alarms_lost.clone(),
         );
         r.register("ack_seconds", "From a callback's arrival to its answer", new.ack.clone());
         r.register(
@@ -143,6 +153,14 @@ impl Metrics {
         for (kind, count) in [("recorded", recorded), ("unreadable", unreadable)] {
             self.journal_lines.get_or_create(&Kind { kind }).inc_by(count as u64);
         }
+    }
+    /// An alarm was raised.
+    pub fn alarm(&self, kind: &'static str) {
+        self.alarms.get_or_create(&Kind { kind }).inc();
+    }
+    /// So many alarms were lost at this place.
+    pub fn alarms_lost(&self, kind: &'static str, alarms: usize) {
+        self.alarms_lost.get_or_create(&Kind { kind }).inc_by(alarms as u64);
     }
     /// What the store holds now.
     pub fn depth(&self, depth: Depth) {

@@ -11,6 +11,7 @@ use tracing::{error, warn};
 use super::reply::Origin;
 use super::{AppRuntime, Context, session};
 use crate::action::{self, Answer};
+use crate::alarms::{Alarm, Kind};
 use crate::crash::{self, Point};
 use crate::model::{Outcome, ReplyTo, now_ms};
 use crate::rules::{Action, Decision, Run};
@@ -141,6 +142,8 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
     if !replies.lines.is_empty() {
         error!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id, msg_id = %message.msg_id,
             why = found.as_ref().err().map(ToString::to_string), "alarm: the reply was dropped, it has no way out");
+        let why = found.as_ref().err().map_or("", |why| why.as_str());
+        context.alarms.raise(Alarm::of_chat(Kind::NoRoute, &message.app, &message.chat_id, why));
     }
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
     let session = decided.exchange.take().map(|exchange| {

@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
 use crate::action::Actions;
+use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::{Settings, settings};
 use crate::crash::{self, Point};
 use crate::model::{Lane, Outcome, now_ms};
@@ -49,6 +50,7 @@ struct Context {
     apps: BTreeMap<String, AppRuntime>,
     routes: Arc<Routes>,
     actions: Actions,
+    alarms: Alarms,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     held: Arc<HeldLeases>,
@@ -75,6 +77,7 @@ impl Workers {
         settings: Arc<Settings>,
         routes: Arc<Routes>,
         actions: Actions,
+        alarms: Alarms,
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Result<Self, RuleError> {
@@ -89,7 +92,7 @@ impl Workers {
             apps.insert(id.clone(), runtime);
         }
         let held = HeldLeases::new(store.clone(), Side::In, settings.workers.lease);
-        Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, metrics, health, held })))
+        Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, alarms, metrics, health, held })))
     }
 
     /// Works until `stop`, see there.
@@ -136,7 +139,7 @@ async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Stop) {
             }
             Err(error) => {
                 drop(taken);
-                stop.draining.run_until_cancelled(outage.wait(&error, &context.metrics)).await;
+                stop.draining.run_until_cancelled(outage.wait(&error, &context.metrics, &context.alarms)).await;
             }
         }
     }
@@ -146,6 +149,7 @@ async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Stop) {
 fn give_up(context: &Context, Poisoned { request_id, key }: &Poisoned) {
     let [app, chat_id, sender_key, msg_id] = key.parts();
     context.metrics.handled(&app, Outcome::Dead);
+    context.alarms.raise(Alarm::of_chat(Kind::Poison, &app, &chat_id, &msg_id));
     error!(
         %request_id, %app, %chat_id, %sender_key, %msg_id, reason = "poison",
         "message dead: whoever handled it never finished (workers.poison_after)"
@@ -258,7 +262,7 @@ async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
                 commit = handle::without_room(commit);
             }
             Ok(answer) => return answer,
-            Err(error) if Instant::now() < give_up => outage.wait(&error, &context.metrics).await,
+            Err(error) if Instant::now() < give_up => outage.wait(&error, &context.metrics, &context.alarms).await,
             Err(_) => return None,
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use wecom_gateway::alarms::Alarms;
 use wecom_gateway::ingress::Replay;
 use wecom_gateway::sim::scenario::robot_app;
 use wecom_gateway::sim::{FakeWeCom, Load, Options, Scenario, Tag, robot_text};
@@ -357,7 +358,14 @@ async fn the_next_of_a_lane_does_not_slip_into_room_that_the_first_did_not_find(
             spool.append(&arrival("chat", sender, id, id)).await.unwrap();
         }
         gated.set(Gate::Full);
-        let replay = Replay::new(store.clone(), spool.clone(), 100, Arc::default(), Arc::default());
+        let replay = Replay::new(
+            store.clone(),
+            spool.clone(),
+            100,
+            Alarms::unheard(Arc::default()),
+            Arc::default(),
+            Arc::default(),
+        );
         let stop = CancellationToken::new();
         let running = tokio::spawn({
             let stop = stop.clone();

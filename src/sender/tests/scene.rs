@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::robot::{Robot, within_reason};
 use super::watched::{Event, Watched};
+use crate::alarms::Alarms;
 use crate::config::{Settings, settings};
 use crate::model::{ChatKind, Delivery, Lane, Message, RouteDigest, Secret, SenderKind, delivery_id, now_ms};
 use crate::sender::channel::http_client;
@@ -169,6 +170,7 @@ impl Scene {
             settings.clone(),
             Arc::new(Routes::new(&settings)),
             http_client(&settings.sender).expect("a client"),
+            Alarms::unheard(Arc::default()),
             Arc::new(Metrics::default()),
             Arc::new(Health::default()),
         );
@@ -252,6 +254,7 @@ impl Scene {
                 poison_after: 5,
             },
             sender: self.sender.clone(),
+            alarms: settings::Alarms { webhook: None, hook: None, window: MINUTE },
             log: settings::Log { format: settings::LogFormat::Text, level: "info".to_owned() },
             apps: BTreeMap::from([(APP.to_owned(), Arc::new(app))]),
         }

@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use wecom_gateway::admin::{self, AdminState};
+use wecom_gateway::alarms::Alarms;
 use wecom_gateway::config;
 use wecom_gateway::config::settings::{AdminToken, Scope};
 use wecom_gateway::model::{ChatKind, Delivery, Lane, Message, Outcome, Secret, SenderKind, delivery_id, now_ms};
@@ -80,6 +81,7 @@ impl Desk {
             records: open_records(&folder).await,
             routes: Arc::new(Routes::new(&settings)),
             settings: Arc::new(settings),
+            alarms: Alarms::unheard(Arc::default()),
             metrics: Arc::default(),
             health: Arc::default(),
         };
@@ -115,8 +117,8 @@ impl Desk {
     }
 
     pub fn flusher(&self, records: Records) -> Flusher {
-        let AdminState { store, metrics, health, .. } = self.state.clone();
-        Flusher::new(store, records, Duration::from_secs(3600), metrics, health)
+        let AdminState { store, alarms, metrics, health, .. } = self.state.clone();
+        Flusher::new(store, records, Duration::from_secs(3600), alarms, metrics, health)
     }
 
     /// Carries what is in the journal now into the records: what a flusher does when it is told to stop.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
+use wecom_gateway::alarms::Alarms;
 use wecom_gateway::ingress::{Ingress, Intake};
 use wecom_gateway::model::{Lane, Secret};
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
@@ -111,8 +112,9 @@ impl Bare {
         let inner = EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap();
         let store = Gated::new(inner);
         let metrics = Arc::new(Metrics::default());
-        let router =
-            Ingress::new(settings, Intake::new(store.clone(), None, metrics.clone()), metrics.clone()).router();
+        let alarms = Alarms::unheard(metrics.clone());
+        let intake = Intake::new(store.clone(), None, alarms, metrics.clone());
+        let router = Ingress::new(settings, intake, metrics.clone()).router();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(listener.local_addr().unwrap());
         // Ends with the test's runtime.

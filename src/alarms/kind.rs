@@ -1,0 +1,100 @@
+//! The kinds of alarms: the word of each, what it says in Chinese, and what mends it.
+
+/// What went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// WeCom says that the chat's address is gone.
+    ChatDead,
+    /// A reply was refused for its rate too often, and dropped.
+    RateLimited,
+    /// Nobody knows whether a reply arrived.
+    Unknown,
+    /// A fault of configuration, or a limit of the API: nothing gets through, for the app or for one chat.
+    Held,
+    /// This machine could not even try to send.
+    NotTried,
+    /// A reply has no way out, or its way leads to another chat now, and was dropped (P2).
+    NoRoute,
+    /// A message brought its worker down too often.
+    Poison,
+    /// The store does not answer.
+    StoreAway,
+    /// The spool is half full.
+    SpoolFilling,
+    /// The records can't be written.
+    RecordsAway,
+}
+
+impl Kind {
+    /// Its word in the hook's JSON and in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ChatDead => "chat_dead",
+            Self::RateLimited => "rate_limited",
+            Self::Unknown => "unknown",
+            Self::Held => "held",
+            Self::NotTried => "not_tried",
+            Self::NoRoute => "no_route",
+            Self::Poison => "poison",
+            Self::StoreAway => "store_away",
+            Self::SpoolFilling => "spool_filling",
+            Self::RecordsAway => "records_away",
+        }
+    }
+
+    /// What happened, in a few words.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::ChatDead => "会话已失效，不再向它发送",
+            Self::RateLimited => "多次被限流，回复已丢弃",
+            Self::Unknown => "回复是否送达未知",
+            Self::Held => "配置或接口额度有误，暂停发送",
+            Self::NotTried => "本机暂时无法发出请求",
+            Self::NoRoute => "没有可用的路由，回复已丢弃",
+            Self::Poison => "消息多次使处理进程崩溃，已放弃",
+            Self::StoreAway => "存储无应答",
+            Self::SpoolFilling => "本地暂存超过一半",
+            Self::RecordsAway => "轨迹数据库写不进",
+        }
+    }
+
+    /// What to do, in one sentence.
+    pub(super) fn mend(self) -> &'static str {
+        match self {
+            Self::ChatDead => "确认群和机器人还在，换上新的 webhook，或把应用重新拉进群。",
+            Self::RateLimited => "调低该群的 pace，或打开 coalesce 让等待中的回复合并发送。",
+            Self::Unknown => "到群里看一眼，没有收到就在运维接口里重发。",
+            Self::Held => "按错误码检查 secret、可信 IP、应用可见范围或调用额度，恢复后会自动继续。",
+            Self::NotTried => "检查本机的文件描述符、内存和到存储的连接。",
+            Self::NoRoute => "给该会话配置 webhook，并确认没有别的会话用同一个。",
+            Self::Poison => "按消息 id 查轨迹和日志，修好规则或动作后请成员重发。",
+            Self::StoreAway => "检查 Redis 或本地磁盘，恢复后会自动继续。",
+            Self::SpoolFilling => "尽快恢复 Redis，暂存写满后回调会得到 503。",
+            Self::RecordsAway => "检查 [database] 的数据库和磁盘，恢复后会自动补写。",
+        }
+    }
+
+    /// What it is about where it is neither a chat nor an app.
+    pub(super) fn part(self) -> &'static str {
+        match self {
+            Self::StoreAway => "store",
+            Self::SpoolFilling => "spool",
+            Self::RecordsAway => "records",
+            Self::ChatDead
+            | Self::RateLimited
+            | Self::Unknown
+            | Self::Held
+            | Self::NotTried
+            | Self::NoRoute
+            | Self::Poison => "process",
+        }
+    }
+
+    /// Whether all processes mean the same by it, so that one of them tells it for all. The others are each process's own.
+    pub(super) fn is_shared(self) -> bool {
+        match self {
+            Self::ChatDead | Self::RateLimited | Self::Unknown | Self::Held | Self::NoRoute | Self::Poison => true,
+            Self::NotTried | Self::StoreAway | Self::SpoolFilling | Self::RecordsAway => false,
+        }
+    }
+}
