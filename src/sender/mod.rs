@@ -7,7 +7,7 @@
 //! - Nothing is written to a robot before `begin` said `Go`, and a request is written at most once for each `Go`:
 //!   no layer below resends by itself ([`channel`]).
 //! - A send that may have arrived is repeated only where the far side knows the repeat; else it ends as `unknown`.
-//! - What is wrong with an app as a whole ([`hold`]) is asked of WeCom once a minute, not once a chat.
+//! - What is wrong with an app as a whole (`hold`) is asked of WeCom once a minute, not once a chat.
 //! - No error, log line or journal line holds a webhook's URL.
 
 pub mod channel;
