@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::hook::Hook;
 use super::robot::Robot;
@@ -127,6 +127,8 @@ impl Notifier {
         let ours = join_all(due.iter().map(|due| self.is_ours(due))).await;
         for (due, is_ours) in due.into_iter().zip(ours) {
             if is_ours {
+                let Due { alarm, count } = &due;
+                warn!(kind = alarm.kind.as_str(), subject = alarm.subject(), detail = alarm.detail, count, "alarm");
                 self.robot.iter().for_each(|robot| robot.offer(&due));
                 self.hook.iter().for_each(|hook| hook.offer(&due));
             } else {
