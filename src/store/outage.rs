@@ -22,41 +22,52 @@ const STILL: Duration = Duration::from_secs(60);
 pub struct Outage {
     verb: &'static str,
     failures: u32,
-    /// When somebody is told, if it lasts.
+    is_told: bool,
+    /// When an alarm is raised, if it lasts.
     alarm_at: Option<Instant>,
 }
 
 impl Outage {
     /// For a loop around `verb`.
     pub fn new(verb: &'static str) -> Self {
-        Self { verb, failures: 0, alarm_at: None }
+        Self { verb, failures: 0, is_told: true, alarm_at: None }
+    }
+
+    /// For one call among many, which is repeated until it is answered: the loops tell of the outage, once for all.
+    pub fn of_one_call(verb: &'static str) -> Self {
+        Self { is_told: false, ..Self::new(verb) }
     }
 
     /// The call worked.
     pub fn over(&mut self) {
-        if self.failures > 0 {
+        if self.failures > 0 && self.is_told {
             info!(verb = self.verb, failures = self.failures, "the store is back");
-            self.failures = 0;
-            self.alarm_at = None;
         }
+        self.failures = 0;
+        self.alarm_at = None;
     }
 
     /// The call failed; waits before the next one.
     pub async fn wait(&mut self, error: &StoreError, metrics: &Metrics, alarms: &Alarms) {
         metrics.store_error(self.verb);
-        if self.failures == 0 {
+        if self.failures == 0 && self.is_told {
             warn!(verb = self.verb, %error, "the store does not answer; trying on");
         }
-        let now = Instant::now();
-        let alarm_at = self.alarm_at.get_or_insert(now + ALARMING);
-        if now >= *alarm_at {
-            *alarm_at = now + STILL;
-            alarms.raise(Alarm::of_process(Kind::StoreAway, self.verb));
-        }
+        self.raise(alarms);
         let pause = FIRST.saturating_mul(1 << self.failures.min(5)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         // Drawn before the await: the generator must not be held across it, or no spawned task could wait here.
         let pause = pause.mul_f64(rand::rng().random_range(0.5..1.0));
         tokio::time::sleep(pause).await;
+    }
+
+    /// Raises an alarm when the outage has lasted long enough.
+    fn raise(&mut self, alarms: &Alarms) {
+        let now = Instant::now();
+        let alarm_at = self.alarm_at.get_or_insert(now + ALARMING);
+        if self.is_told && now >= *alarm_at {
+            *alarm_at = now + STILL;
+            alarms.raise(Alarm::of_process(Kind::StoreAway, self.verb));
+        }
     }
 }
