@@ -112,8 +112,15 @@ impl App {
         let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
         let routes = Arc::new(Routes::new(&settings));
         let actions = Actions::new(action::http_client()?);
-        let workers =
-            Workers::new(store.clone(), settings.clone(), routes.clone(), actions, metrics.clone(), health.clone())?;
+        let workers = Workers::new(
+            store.clone(),
+            settings.clone(),
+            routes.clone(),
+            actions,
+            records.clone(),
+            metrics.clone(),
+            health.clone(),
+        )?;
         let sender = Sender::new(
             store.clone(),
             settings.clone(),

@@ -10,6 +10,7 @@ use super::kind::{self, Kind};
 use super::reader::{Source, Table, is_visible};
 use super::route::{self, Use};
 use super::rules;
+use super::session;
 use super::settings::{App, Chat, Rules, Settings};
 use super::units;
 use crate::store::Pace;
@@ -58,6 +59,7 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
         msg_id: t.strings("msg_id").unwrap_or_default(),
         sender: t.strings("sender").unwrap_or_default(),
     });
+    let session = t.section("session", |t| session::session(t, &process.workers));
     let rules = rules::rules(t, max_reply_age);
     AppFile {
         file: t.file().to_owned(),
@@ -77,6 +79,7 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
             chats,
             pace,
             fields,
+            session,
             rules,
         }),
     }

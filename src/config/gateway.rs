@@ -238,8 +238,15 @@ fn database_url(text: &str) -> Result<Secret, Mend> {
     match text.split_once("://") {
         Some(("sqlite", path)) if !path.is_empty() => Ok(Secret::new(text)),
         Some(("sqlite", _)) => Err("names no file: write one, such as \"sqlite://data/records.db\"".into()),
-        Some(("mysql" | "mariadb" | "postgres" | "postgresql", _)) => {
-            Err("is a server, not available in this version: write a file, such as \"sqlite://data/records.db\"".into())
+        Some(("mysql" | "mariadb", _)) => match Url::parse(text) {
+            Ok(url) if url.has_host() && url.path().len() > 1 => Ok(Secret::new(text)),
+            _ => Err("is no MySQL address: write \"mysql://<user>:<password>@<host>:<port>/<database>\", what is special in \
+                      the password percent-encoded"
+                .into()),
+        },
+        Some(("postgres" | "postgresql", _)) => {
+            let mend = "write mysql://… or a file, such as \"sqlite://data/records.db\"";
+            Err(format!("is a PostgreSQL server, not available in this version: {mend}"))
         }
         _ => Err("is no database address: write one such as \"sqlite://data/records.db\"".into()),
     }

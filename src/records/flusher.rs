@@ -30,7 +30,7 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 const LAST_FLUSH: Duration = Duration::from_millis(1500);
 /// Between two looks for old messages.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
-/// Messages forgotten in one transaction: few, so that flushes wait little for it.
+/// Messages (and exchanges) forgotten in one transaction: few, so that flushes wait little for it.
 const PRUNE_STEP: u32 = 500;
 
 /// Why a round came to nothing.
@@ -132,8 +132,7 @@ impl Flusher {
     /// Forgets a few messages; answers whether no old one is left.
     async fn prune(&self) -> Result<bool, FlushError> {
         let retain = i64::try_from(self.retain.as_millis()).unwrap_or(i64::MAX);
-        let forgotten = self.records.prune(now_ms().saturating_sub(retain), PRUNE_STEP).await?;
-        Ok(forgotten < PRUNE_STEP as usize)
+        Ok(!self.records.prune(now_ms().saturating_sub(retain), PRUNE_STEP).await?)
     }
 }
 

@@ -181,7 +181,12 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
                 row.errcode = step.detail.get("errcode").and_then(Value::as_i64);
                 row.at = step.at;
             }
-            Stage::Accepted | Stage::Duplicate | Stage::Expired | Stage::Retried => {}
+            Stage::Accepted
+            | Stage::Duplicate
+            | Stage::Expired
+            | Stage::Retried
+            | Stage::Exchanged
+            | Stage::Forgotten => {}
         }
     }
     rows.into_values().collect()

@@ -27,6 +27,11 @@ pub enum Stage {
     Retried,
     /// A delivery ended: `delivery`, `state`, `reason`, `errcode`, `elapsed_ms`, `latency_ms`.
     Settled,
+    /// Something was said in a session, for the archive: `turns`, and `vars` where it knows them. Its key names the session
+    /// and the message.
+    Exchanged,
+    /// A session was forgotten on demand. Its key names the session, and no message.
+    Forgotten,
 }
 
 impl Stage {
@@ -40,12 +45,20 @@ impl Stage {
             Self::Answered => "answered",
             Self::Retried => "retried",
             Self::Settled => "settled",
+            Self::Exchanged => "exchanged",
+            Self::Forgotten => "forgotten",
         }
     }
     /// The reverse of [`Stage::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
         use Stage::*;
-        [Accepted, Duplicate, Expired, Handled, Answered, Retried, Settled].into_iter().find(|s| s.as_str() == word)
+        [Accepted, Duplicate, Expired, Handled, Answered, Retried, Settled, Exchanged, Forgotten]
+            .into_iter()
+            .find(|s| s.as_str() == word)
+    }
+    /// Whether its line is of a session and not of a message's trail.
+    pub fn is_of_session(self) -> bool {
+        matches!(self, Self::Exchanged | Self::Forgotten)
     }
 }
 

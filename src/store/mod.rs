@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
+use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session, SessionKey};
 pub use held::{Held, HeldLeases};
 pub use journal::{Entry, JournalBatch, Line, Stage};
 pub use options::Options;
@@ -134,10 +134,36 @@ pub struct ClaimedMessage {
     pub lease: Lease,
     /// The message.
     pub message: Message,
-    /// What was remembered of its sender in its chat.
-    pub session: Session,
+    /// What is remembered of its sender in its chat.
+    pub remembered: Remembered,
     /// Whether its mark already held its own id: it was claimed before, and its worker never finished.
     pub redelivered: bool,
+}
+
+/// What the store has of a session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Remembered {
+    /// Its turns and vars; empty where it has none.
+    pub session: Session,
+    /// Whether the store has it at all: one that it has, be it empty, hides what the archive may have.
+    pub found: bool,
+    /// When it was last forgotten on demand, by the store's clock in Unix ms; 0 where that is not known.
+    pub forgotten: i64,
+}
+
+/// A session after an exchange.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exchange {
+    /// Its name.
+    pub key: SessionKey,
+    /// What is remembered from now on.
+    pub session: Session,
+    /// How long the store keeps it.
+    pub keep: Duration,
+    /// [`Remembered::forgotten`] as it was read: where the session was forgotten since, this exchange is not remembered.
+    pub forgotten: i64,
+    /// For the archive, where there is one.
+    pub line: Option<Line>,
 }
 
 /// What commits a handled message, as one step: head dropped, mark `done`, session written, replies queued in the
@@ -152,8 +178,8 @@ pub struct Commit {
     pub request_id: String,
     /// How long the mark lives from now.
     pub mark_ttl: Duration,
-    /// The new session, where it changed, and how long it is kept.
-    pub session: Option<(Session, Duration)>,
+    /// What was said, where an action that sees the session said something.
+    pub exchange: Option<Exchange>,
     /// Replies, in order; all of one chat. May be empty.
     pub replies: Vec<Delivery>,
     /// Turn of the out-lane: `now − weight × head_start`. An operator's weight in the store wins over `weight`.
@@ -460,6 +486,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// What the message that waits under `request_id` in this chat is, if one does.
     async fn waiting(&self, lane: &Lane, request_id: &str) -> Result<Option<Waiting>>;
+
+    /// What is remembered under this name.
+    async fn session(&self, key: &SessionKey) -> Result<Remembered>;
+
+    /// Forgets a session: it is there and empty for `keep`, so that nothing older is looked for, and a `forgotten` line is
+    /// left for the archive.
+    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()>;
 
     /// Queues a late answer, once per seq.
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered>;

@@ -7,6 +7,7 @@
 //! the same `Idempotency-Key`.
 
 mod handle;
+mod recall;
 pub mod reply;
 mod session;
 
@@ -22,6 +23,7 @@ use tracing::{debug, error, info, warn};
 use crate::action::Actions;
 use crate::config::{Settings, settings};
 use crate::model::{Lane, Outcome, now_ms};
+use crate::records::Records;
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 use crate::stop::Stop;
@@ -29,6 +31,7 @@ use crate::store::{
     Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
 };
 use crate::telemetry::{Health, Metrics};
+use recall::Archive;
 
 /// The loop's name in `/livez`.
 const LOOP: &str = "workers";
@@ -48,6 +51,7 @@ struct Context {
     apps: BTreeMap<String, AppRuntime>,
     routes: Arc<Routes>,
     actions: Actions,
+    archive: Archive,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     held: Arc<HeldLeases>,
@@ -74,6 +78,7 @@ impl Workers {
         settings: Arc<Settings>,
         routes: Arc<Routes>,
         actions: Actions,
+        records: Records,
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Result<Self, RuleError> {
@@ -87,8 +92,9 @@ impl Workers {
             };
             apps.insert(id.clone(), runtime);
         }
+        let archive = Archive::new(records);
         let held = HeldLeases::new(store.clone(), Side::In, settings.workers.lease);
-        Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, metrics, health, held })))
+        Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, archive, metrics, health, held })))
     }
 
     /// Works until `stop`, see there.

@@ -5,7 +5,7 @@
 //! reading JSON) is done in the caller's task. Nothing of the state lives in memory: after a crash the file is everything.
 //!
 //! - `database`, `writer`: the file and its one writer, which the spool uses too.
-//! - `inbound`, `outbound`, `late`, `observe`: the verbs, as functions of one `step::Step`.
+//! - `inbound`, `outbound`, `session`, `late`, `observe`: the verbs, as functions of one `step::Step`.
 //! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
@@ -17,6 +17,7 @@ mod late;
 mod observe;
 mod outbound;
 mod pace;
+mod session;
 pub(super) mod step;
 pub(super) mod sweep;
 mod writer;
@@ -35,13 +36,13 @@ use self::sweep::Sweeper;
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Options, Result, Settle, Settled, Side, Store, StoreError, Waiting,
+    Enqueued, JournalBatch, LateAnswer, Lease, Options, Remembered, Result, Settle, Settled, Side, Store, StoreError, Waiting,
     Wakeups,
 };
-use crate::model::{Lane, now_ms};
+use crate::model::{Lane, SessionKey, now_ms};
 
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 3;
+const LAYOUT: i64 = 4;
 
 /// SQLite in one file, written by one thread.
 pub struct EmbeddedStore {
@@ -95,11 +96,14 @@ fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<u64> {
     Ok(u64::try_from(waiting).unwrap_or(0))
 }
 
-/// Brings a file of the layout before this one up to it.
+/// Brings a file of a layout before this one up to it.
 fn upgrade(transaction: &Transaction<'_>) -> Result<()> {
     let layout: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if layout == 2 {
         transaction.execute("ALTER TABLE in_lanes ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0", [])?;
+    }
+    if layout == 2 || layout == 3 {
+        transaction.execute("ALTER TABLE sessions ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0", [])?;
         transaction.pragma_update(None, "user_version", LAYOUT)?;
     }
     Ok(())
@@ -204,6 +208,16 @@ impl Store for EmbeddedStore {
     async fn waiting(&self, lane: &Lane, request_id: &str) -> Result<Option<Waiting>> {
         let (lane, request_id) = (lane.clone(), request_id.to_owned());
         self.db.step(move |step| late::waiting(step, &lane, &request_id)).await
+    }
+
+    async fn session(&self, key: &SessionKey) -> Result<Remembered> {
+        let key = key.clone();
+        self.db.step(move |step| session::read(step, key.as_str())).await?.read()
+    }
+
+    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()> {
+        let key = key.clone();
+        self.db.step(move |step| session::forget(step, &key, keep)).await
     }
 
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {

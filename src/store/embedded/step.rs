@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
-use crate::model::MessageKey;
 use crate::store::{Line, Result, Side, Stage};
 
 /// One atomic step: a transaction that the writer opened and will commit or roll back.
@@ -112,23 +111,6 @@ impl<'c> Step<'c> {
              SET request_id = excluded.request_id, done = excluded.done, expires_at = excluded.expires_at",
         )?;
         replace.execute(params![key, request_id, done, self.now.saturating_add(ttl)])?;
-        Ok(())
-    }
-
-    /// The session that a message belongs to, as JSON.
-    pub fn session(&self, key: &MessageKey) -> Result<Option<String>> {
-        let mut select = self.sql("SELECT body FROM sessions WHERE key = ?1 AND expires_at > ?2")?;
-        Ok(select.query_row(params![key.session(), self.now], |row| row.get(0)).optional()?)
-    }
-
-    /// Replaces the session that a message belongs to.
-    pub fn set_session(&self, key: &MessageKey, body: &str, ttl: Duration) -> Result<()> {
-        // No REPLACE: that would move the row and write its index too.
-        let mut replace = self.sql(
-            "INSERT INTO sessions (key, body, expires_at) VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE
-             SET body = excluded.body, expires_at = excluded.expires_at",
-        )?;
-        replace.execute(params![key.session(), body, self.after(ttl)])?;
         Ok(())
     }
 }

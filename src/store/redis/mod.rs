@@ -230,6 +230,15 @@ impl Store for RedisStore {
         decode::waiting(self.single(&scripts::WAITING, lane, args).await?)
     }
 
+    async fn session(&self, key: &SessionKey) -> Result<Remembered> {
+        decode::session(self.single(&scripts::SESSION, &key.lane(), vec![key.as_str().to_owned()]).await?)
+    }
+
+    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()> {
+        let args = encode::forgotten(key, keep);
+        self.single(&scripts::FORGET_SESSION, &key.lane(), args).await.map(drop)
+    }
+
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {
         let args = encode::late_answer(&answer)?;
         let value = self.single(&scripts::ANSWER_LATE, &answer.lane, args).await?;
