@@ -229,7 +229,8 @@ mod tests {
 
     #[test]
     fn earlier_turns_are_sent_as_far_as_they_fit_and_from_a_member_on() {
-        let turns = [turn(Role::User, "一二三四五"), turn(Role::Bot, "abc"), turn(Role::User, "abc"), turn(Role::Bot, "abc")];
+        let turns =
+            [turn(Role::User, "一二三四五"), turn(Role::Bot, "abc"), turn(Role::User, "abc"), turn(Role::Bot, "abc")];
         // 5 × 2 + 8, and three times 1 + 8.
         for (bound, left) in [(0, 0), (8, 0), (9, 0), (18, 2), (44, 2), (45, 4), (1000, 4)] {
             assert_eq!(recent(&turns, bound), &turns[4 - left..], "{bound}");

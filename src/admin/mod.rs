@@ -12,6 +12,7 @@ mod chats;
 mod failure;
 mod probes;
 mod replies;
+mod sessions;
 mod trails;
 
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use serde::Deserialize;
 
 use crate::api_error::{ApiError, with_request_id};
@@ -54,12 +55,14 @@ pub struct AdminState {
 
 /// The listener's router.
 pub fn router(state: AdminState) -> Router {
+    let forget = delete(sessions::delete).layer(from_fn_with_state((state.clone(), Scope::Admin), auth::require));
     // Ids may hold a slash, and some proxies decode `%2F`: what follows is taken whole.
     let api = Router::new()
         .route("/messages/{*id}", get(trails::messages))
         .route("/deliveries", get(trails::deliveries))
         .route("/chats", get(chats::list))
         .route("/chats/{app}/{*chat}", get(chats::one))
+        .route("/sessions/{app}/{chat}/{sender}", get(sessions::get).merge(forget))
         .route("/replies", post(replies::post).layer(from_fn_with_state((state.clone(), Scope::Push), auth::require)))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)

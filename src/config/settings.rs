@@ -266,6 +266,19 @@ pub enum SessionScope {
     Chat,
 }
 
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            scope: SessionScope::Sender,
+            turns: 20,
+            keep: Duration::from_secs(24 * 60 * 60),
+            max_turn: 2048,
+            max_vars: 16 * 1024,
+            archive: true,
+        }
+    }
+}
+
 impl Session {
     /// The name of the session of this member in this chat.
     pub fn key(&self, app: &str, chat: &str, sender: &str) -> SessionKey {

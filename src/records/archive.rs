@@ -33,9 +33,8 @@ impl Records {
     /// [`RecordsError::Sql`], [`RecordsError::Migrate`].
     pub async fn archived(&self, session: &SessionKey, most: usize) -> Result<Option<Session>, RecordsError> {
         // Every exchange has a turn of the member's, so that so many of them are enough.
-        let rows = sqlx::query(
-            "SELECT turns, vars FROM exchanges WHERE session = ? ORDER BY at DESC, line DESC LIMIT ?",
-        );
+        let rows =
+            sqlx::query("SELECT turns, vars FROM exchanges WHERE session = ? ORDER BY at DESC, line DESC LIMIT ?");
         let name = digest(session.as_str());
         let rows = rows.bind(&name[..]).bind(i64::try_from(most.max(1)).unwrap_or(i64::MAX));
         let rows = rows.fetch_all(self.reading().await?).await?;

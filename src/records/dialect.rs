@@ -131,7 +131,10 @@ mod tests {
     fn a_repeat_is_said_in_each_database_its_own_way() {
         assert_eq!(Dialect::Sqlite.on_repeat(&["a", "b"], &[]), " ON CONFLICT (a, b) DO NOTHING");
         assert_eq!(Dialect::MySql.on_repeat(&["a", "b"], &[]), " ON DUPLICATE KEY UPDATE a = a");
-        assert_eq!(Dialect::MySql.on_repeat(&["a"], &["x", "y"]), " ON DUPLICATE KEY UPDATE x = VALUES(x), y = VALUES(y)");
+        assert_eq!(
+            Dialect::MySql.on_repeat(&["a"], &["x", "y"]),
+            " ON DUPLICATE KEY UPDATE x = VALUES(x), y = VALUES(y)"
+        );
         let sqlite = Dialect::Sqlite.on_repeat(&["a"], &["x"]);
         assert_eq!(sqlite, " ON CONFLICT (a) DO UPDATE SET x = excluded.x");
     }
@@ -140,7 +143,8 @@ mod tests {
     fn a_file_may_have_any_name() {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().join("群 1/records#1.db");
-        let (dialect, options) = Dialect::of(&Secret::new(format!("sqlite://{}", name.display().to_string().replace('#', "%23")))).unwrap();
+        let (dialect, options) =
+            Dialect::of(&Secret::new(format!("sqlite://{}", name.display().to_string().replace('#', "%23")))).unwrap();
         assert_eq!(dialect, Dialect::Sqlite);
         let back = SqliteConnectOptions::from_url(&options.database_url).unwrap();
         assert_eq!(back.get_filename(), name);

@@ -13,8 +13,6 @@ mod dialect;
 mod flusher;
 mod page;
 mod query;
-#[cfg(test)]
-mod tests;
 pub mod trail;
 mod write;
 
@@ -29,8 +27,8 @@ use tokio::sync::OnceCell;
 use tracing::warn;
 
 use crate::model::Secret;
-use dialect::{Dialect, Use};
 pub use archive::exchange;
+use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
 pub use query::{DeliveryItem, MessageItem};
@@ -44,7 +42,9 @@ const READERS: u32 = 4;
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
     /// The address is of no database that is known here.
-    #[error("[database] url: no address of a database that is known here; write sqlite://<file> or mysql://<user>:<password>@<host>/<database>")]
+    #[error(
+        "[database] url: no address of a database that is known here; write sqlite://<file> or mysql://<user>:<password>@<host>/<database>"
+    )]
     Url,
     /// The file's folder cannot be made.
     #[error("[database] url: can't create the folder {}: {source}", path.display())]

@@ -105,7 +105,9 @@ impl Records {
             let rows = sqlx::query(
                 "SELECT at, request_id, detail, line FROM stages WHERE message = ? AND stage = ? ORDER BY at, line LIMIT ?",
             );
-            for row in rows.bind(message).bind(stage.as_str()).bind(STAGES_SHOWN).fetch_all(self.reading().await?).await? {
+            for row in
+                rows.bind(message).bind(stage.as_str()).bind(STAGES_SHOWN).fetch_all(self.reading().await?).await?
+            {
                 let at: i64 = row.try_get("at")?;
                 let line: Vec<u8> = row.try_get("line")?;
                 known.insert((at, stage as u8, line), shown(stage, at, &row)?);

@@ -136,8 +136,7 @@ async fn known_steps(db: &mut AnyConnection, of: &Numbers) -> Result<HashMap<i64
     let ids: Vec<i64> = of.values().copied().collect();
     let decisive = DECISIVE.map(|stage| format!("'{}'", stage.as_str())).join(", ");
     for some in ids.chunks(ROWS) {
-        let mut sql =
-            QueryBuilder::new("SELECT message, at, request_id, stage, detail FROM stages WHERE message");
+        let mut sql = QueryBuilder::new("SELECT message, at, request_id, stage, detail FROM stages WHERE message");
         push_in(&mut sql, some.iter().copied());
         sql.push(" AND stage IN (").push(&decisive).push(")");
         for row in sql.build().fetch_all(&mut *db).await? {

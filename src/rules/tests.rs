@@ -59,6 +59,7 @@ fn app(rules: Rules) -> App {
         chats: BTreeMap::new(),
         pace: Pace { limit: 20, window: Duration::from_secs(60) },
         fields: Default::default(),
+        session: Default::default(),
         rules,
     }
 }
@@ -85,6 +86,11 @@ fn message(msg_type: &str, text: &str, chat_kind: ChatKind) -> Message {
         received_at: 0,
         response_url: None,
     }
+}
+
+/// A text in a group.
+pub(crate) fn text(words: &str) -> Message {
+    message("text", words, ChatKind::Group)
 }
 
 /// A decision in one line: `run <rule> <args>`, `say <rule>`, `block <rule>`, `ignore <reason>`.

@@ -8,8 +8,8 @@ use futures_util::FutureExt;
 use serde_json::{Value, json};
 use tracing::{error, warn};
 
-use super::reply::Origin;
 use super::recall::{Recalled, recall};
+use super::reply::Origin;
 use super::session::{self, After};
 use super::{AppRuntime, Context};
 use crate::action::{self, Answer};

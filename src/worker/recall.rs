@@ -64,12 +64,7 @@ impl Archive {
 }
 
 /// What the action of this message is shown. `archived`: also where only the archive has it.
-pub(super) async fn recall(
-    context: &Context,
-    app: &AppRuntime,
-    claimed: &ClaimedMessage,
-    archived: bool,
-) -> Recalled {
+pub(super) async fn recall(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, archived: bool) -> Recalled {
     let (bounds, message) = (&app.settings.session, &claimed.message);
     let key = bounds.key(&message.app, &message.chat_id, &message.sender_key);
     let Remembered { mut session, found, forgotten } = match bounds.scope {

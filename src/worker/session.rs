@@ -61,21 +61,14 @@ fn content(message: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::json;
 
     use super::*;
     use crate::rules::tests::text;
 
-    const BOUNDS: settings::Session = settings::Session {
-        scope: SessionScope::Sender,
-        turns: 20,
-        keep: Duration::from_secs(60),
-        max_turn: 2048,
-        max_vars: 1000,
-        archive: true,
-    };
+    fn bounds() -> settings::Session {
+        settings::Session { max_vars: 1000, ..settings::Session::default() }
+    }
 
     fn said(words: &str) -> Message {
         Message { sender_name: Some("小王".into()), ..text(words) }
@@ -87,7 +80,7 @@ mod tests {
         session.vars.insert("old".into(), json!(1));
         let vars = json!({"n": 2, "old": null}).as_object().cloned();
         let reply = json!({"msgtype": "markdown", "markdown": {"content": "yes"}});
-        let After { session, turns, fits } = after(session, &BOUNDS, &said("hi"), &[reply], vars);
+        let After { session, turns, fits } = after(session, &bounds(), &said("hi"), &[reply], vars);
         assert!(fits);
         assert_eq!(session.vars, json!({"n": 2}).as_object().cloned().expect("an object"));
         let words: Vec<_> = turns.iter().map(|t| (t.role, t.text.as_str(), t.name.as_deref())).collect();
@@ -97,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_shared_session_says_who_spoke() {
-        let shared = settings::Session { scope: SessionScope::Chat, ..BOUNDS };
+        let shared = settings::Session { scope: SessionScope::Chat, ..bounds() };
         let turns = after(Session::default(), &shared, &said("hi"), &[], None).turns;
         assert_eq!(turns[0].name.as_deref(), Some("小王"));
     }
@@ -106,13 +99,13 @@ mod tests {
     fn sessions_are_bounded() {
         let mut session = Session::default();
         for i in 0..50 {
-            session = after(session, &BOUNDS, &said(&format!("{i}{}", "你".repeat(2000))), &[], None).session;
+            session = after(session, &bounds(), &said(&format!("{i}{}", "你".repeat(2000))), &[], None).session;
         }
-        assert_eq!(session.turns.len(), BOUNDS.turns);
-        assert!(session.turns[0].text.starts_with("30你") && session.turns[0].text.len() <= BOUNDS.max_turn);
+        assert_eq!(session.turns.len(), bounds().turns);
+        assert!(session.turns[0].text.starts_with("30你") && session.turns[0].text.len() <= bounds().max_turn);
 
-        let huge = json!({"x": "y".repeat(BOUNDS.max_vars)}).as_object().cloned();
-        let After { session, fits, .. } = after(session, &BOUNDS, &said("hi"), &[], huge);
+        let huge = json!({"x": "y".repeat(bounds().max_vars)}).as_object().cloned();
+        let After { session, fits, .. } = after(session, &bounds(), &said("hi"), &[], huge);
         assert!(!fits && session.vars.is_empty());
     }
 }

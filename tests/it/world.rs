@@ -118,6 +118,12 @@ impl World {
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     }
 
+    /// `DELETE /api/v1/…`: the status.
+    pub async fn delete(&self, path: &str) -> u16 {
+        let url = format!("http://{}/api/v1/{path}", self.app.admin_addr());
+        self.http.delete(&url).send().await.unwrap().status().as_u16()
+    }
+
     /// The server behind a world on Redis.
     pub fn redis(&mut self) -> &mut RedisServer {
         self.redis.as_mut().expect("this world is on Redis")

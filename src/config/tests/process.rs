@@ -135,6 +135,8 @@ fn addresses() {
         ("store = { redis = \"redis://h:port\" }", "store.redis", &["redis://host:port"]),
         ("database = { url = \"data/records.db\" }", "database.url", &["sqlite://"]),
         ("database = { url = \"sqlite://\" }", "database.url", &["no file"]),
+        ("database = { url = \"mysql://u:p@h\" }", "database.url", &["no MySQL address", "<database>"]),
+        ("database = { url = \"mysql://u:p@:x/db\" }", "database.url", &["no MySQL address", "percent-encoded"]),
         ("wecom = { api_base = \"http://10.0.0.5\" }", "wecom.api_base", &["https://", "loopback"]),
     ]);
     for base in ["http://127.0.0.1:7000", "http://[::1]:7000", "http://localhost/x", "https://proxy.example/wx"] {
@@ -208,7 +210,11 @@ fn what_this_version_does_not_have_is_said_plainly() {
             "store.redis",
             &["redis+sentinel://", "not available"],
         ),
-        ("database = { url = \"mysql://u:p@h/db\" }", "database.url", &["not available in this version", "sqlite://"]),
+        (
+            "database = { url = \"postgres://u:p@h/db\" }",
+            "database.url",
+            &["not available in this version", "mysql://"],
+        ),
     ]);
 }
 

@@ -127,7 +127,7 @@ impl Scene {
             key: message.key(),
             request_id: message.request_id.clone(),
             mark_ttl: MINUTE * 60,
-            session: None,
+            exchange: None,
             replies: replies.collect(),
             turn: Turn { weight: 1, head_start: Duration::ZERO },
             depth_limit: 1000,
@@ -202,6 +202,7 @@ impl Scene {
             chats: self.chats.clone(),
             pace: Pace { limit: 20, window: MINUTE },
             fields: crate::wecom::payload::Fields::default(),
+            session: Default::default(),
             rules: no_rules(),
         };
         let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 0));

@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::model::Lane;
+use crate::model::{Lane, SessionKey};
 use crate::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Result, Settle, Settled, SharedStore, Side, Store, StoreError, Waiting,
-    Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Remembered, Result, Settle, Settled, SharedStore, Side, Store,
+    StoreError, Waiting, Wakeups,
 };
 
 /// How one call goes wrong.
@@ -156,6 +156,12 @@ impl Store for Watched {
     }
     async fn waiting(&self, lane: &Lane, request_id: &str) -> Result<Option<Waiting>> {
         self.inner.waiting(lane, request_id).await
+    }
+    async fn session(&self, key: &SessionKey) -> Result<Remembered> {
+        self.inner.session(key).await
+    }
+    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()> {
+        self.inner.forget_session(key, keep).await
     }
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {
         self.inner.answer_late(answer).await

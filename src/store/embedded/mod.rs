@@ -36,8 +36,8 @@ use self::sweep::Sweeper;
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Options, Remembered, Result, Settle, Settled, Side, Store, StoreError, Waiting,
-    Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Options, Remembered, Result, Settle, Settled, Side, Store, StoreError,
+    Waiting, Wakeups,
 };
 use crate::model::{Lane, SessionKey, now_ms};
 

@@ -37,10 +37,12 @@ pub(super) fn write(step: &Step<'_>, exchange: &Exchange, body: &str) -> Result<
     if read(step, key.as_str())?.forgotten > *forgotten {
         return Ok(());
     }
-    // No REPLACE: that would move the row and write its index too.
+    // No REPLACE: that would move the row and write its index too. That a session was forgotten stays known for as long as
+    // was said then.
     let mut replace = step.sql(
         "INSERT INTO sessions (key, body, expires_at, forgotten) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (key) DO UPDATE
-         SET body = excluded.body, expires_at = excluded.expires_at",
+         SET body = excluded.body,
+             expires_at = CASE forgotten WHEN 0 THEN excluded.expires_at ELSE max(expires_at, excluded.expires_at) END",
     )?;
     replace.execute(params![key.as_str(), body, step.after(*keep), forgotten])?;
     step.journal(line)

@@ -144,7 +144,7 @@ impl Desk {
             key: message.key(),
             request_id: message.request_id.clone(),
             mark_ttl: Duration::from_secs(600),
-            session: None,
+            exchange: None,
             replies: vec![reply.clone()],
             turn: TURN,
             depth_limit: 100,

@@ -6,13 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use wecom_gateway::ingress::{Ingress, Intake};
-use wecom_gateway::model::Lane;
+use wecom_gateway::model::{Lane, SessionKey};
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Result, Settle, Settled, SharedStore, Side, Store, StoreError, Waiting,
-    Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Remembered, Result, Settle, Settled, SharedStore, Side, Store,
+    StoreError, Waiting, Wakeups,
 };
 use wecom_gateway::telemetry::Metrics;
 
@@ -161,6 +161,12 @@ impl Store for Gated {
     }
     async fn waiting(&self, lane: &Lane, request_id: &str) -> Result<Option<Waiting>> {
         self.inner.waiting(lane, request_id).await
+    }
+    async fn session(&self, key: &SessionKey) -> Result<Remembered> {
+        self.inner.session(key).await
+    }
+    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()> {
+        self.inner.forget_session(key, keep).await
     }
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {
         self.inner.answer_late(answer).await

@@ -10,7 +10,10 @@ local function remember(session, ttl, turns, vars, forgotten, line)
   local key = K.session(session)
   if tonumber(redis.call('HGET', key, 'forgotten') or 0) > tonumber(forgotten) then return end
   redis.call('HSET', key, 'turns', turns, 'vars', vars, 'forgotten', forgotten)
-  redis.call('PEXPIRE', key, ttl)
+  -- That a session was forgotten stays known for as long as was said then.
+  if tonumber(forgotten) == 0 or redis.call('PTTL', key) < tonumber(ttl) then
+    redis.call('PEXPIRE', key, ttl)
+  end
   if line ~= '' then
     journal(line)
   end
