@@ -129,8 +129,7 @@ impl App {
             metrics.clone(),
             health.clone(),
         );
-        let flusher =
-            Flusher::new(store.clone(), records.clone(), settings.database.retain, metrics.clone(), health.clone());
+        let flusher = Flusher::new(store.clone(), records.clone(), &settings.database, metrics.clone(), health.clone());
         let intake = Intake::new(store.clone(), spool.clone(), metrics.clone());
         let ingress = Ingress::new(settings.clone(), intake, metrics.clone());
         let replay = spool

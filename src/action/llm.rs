@@ -39,7 +39,9 @@ pub(super) async fn ask(
     request: &Request<'_>,
 ) -> Result<Answer, ActionError> {
     let body = serde_json::to_string(&Body::of(action, request))?;
-    for tries in 1.. {
+    let mut tries = 0;
+    loop {
+        tries += 1;
         let left = left(action, request.message.received_at);
         let (failed, pause) = match post(client, action, request, &body, action.timeout.min(left)).await {
             Ok(response) if response.status() == StatusCode::OK => return spoken(action, &read(response).await?),
@@ -53,7 +55,6 @@ pub(super) async fn ask(
         let Some(pause) = pause.filter(|pause| tries < TRIES && *pause < left) else { return Err(failed) };
         tokio::time::sleep(pause).await;
     }
-    Err(ActionError::Timeout)
 }
 
 async fn post(

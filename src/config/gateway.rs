@@ -231,6 +231,7 @@ fn database(t: &mut Table) -> Database {
     Database {
         url: t.parsed_unseen("url", database_url).unwrap_or_else(|| Secret::new("sqlite://data/records.db")),
         retain: t.span("retain", 30 * DAY),
+        journal_limit: t.whole("journal_limit", 1..=u64::MAX).unwrap_or(500_000),
     }
 }
 

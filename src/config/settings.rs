@@ -147,6 +147,8 @@ pub struct Database {
     pub url: Secret,
     /// How long records are kept.
     pub retain: Duration,
+    /// Most journal lines that wait for the database.
+    pub journal_limit: u64,
 }
 
 /// Deduplication.

@@ -13,6 +13,7 @@ mod dialect;
 mod flusher;
 mod page;
 mod query;
+mod thinning;
 pub mod trail;
 mod write;
 

@@ -512,6 +512,10 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets a batch that is safe in the records. Compare-and-set: a batch that another process trimmed is passed over.
     async fn trim_journal(&self, batch: &JournalBatch) -> Result<()>;
 
+    /// As [`Store::trim_journal`], and in the same step puts `keep`, lines of the batch, at the journal's end. Answers whether
+    /// the batch was still there.
+    async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool>;
+
     /// How deep it is.
     async fn depth(&self) -> Result<Depth>;
 

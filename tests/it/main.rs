@@ -13,6 +13,7 @@ mod model_server;
 mod proxy;
 mod records;
 mod redis_server;
+mod sessions;
 mod simulate;
 mod spool;
 mod stopping;

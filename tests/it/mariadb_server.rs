@@ -66,6 +66,13 @@ impl MariaDb {
         Secret::new(format!("mysql://root@127.0.0.1:{}/{}", self.server.port, self.name))
     }
 
+    /// Bytes of its tables' files.
+    pub fn size(&self) -> u64 {
+        let folder = self.server.folder.path().join("data").join(&self.name);
+        let files = std::fs::read_dir(folder).expect("its folder");
+        files.map(|file| file.expect("a file").metadata().expect("its size").len()).sum()
+    }
+
     /// Kills its server, which must be its own, without a warning.
     pub fn kill(&mut self) {
         Arc::get_mut(&mut self.server).expect("a server of its own").kill();

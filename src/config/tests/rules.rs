@@ -139,10 +139,10 @@ fn models() {
         let action = format!("type = \"llm\", base_url = \"http://llm:8000/v1/\", model = \"m\", {keys}");
         robot(&format!("[mention]\naction = {{ {action} }}"))
     };
-    let bare = robot("[mention]\naction = { type = \"llm\" }");
+    let only = |key: &str| robot(&format!("[mention]\naction = {{ type = \"llm\", {key} }}"));
     each_app_fault(&[
-        (bare.clone(), "mention.action.base_url", &["missing", "http://llm:8000/v1"]),
-        (bare, "mention.action.model", &["missing"]),
+        (only("model = \"m\""), "mention.action.base_url", &["missing", "http://llm:8000/v1"]),
+        (only("base_url = \"http://l\""), "mention.action.model", &["missing"]),
         (llm("api_key = \"\""), "mention.action.api_key", &["empty"]),
         (llm("timeout = \"11m\""), "mention.action.timeout", &["11m", "max_reply_age (10m)"]),
         (llm("temperature = 3"), "mention.action.temperature", &["0 to 2"]),

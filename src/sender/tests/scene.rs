@@ -228,7 +228,7 @@ impl Scene {
                 spool_limit: None,
                 max_waiting: 1000,
             },
-            database: settings::Database { url: Secret::default(), retain: MINUTE },
+            database: settings::Database { url: Secret::default(), retain: MINUTE, journal_limit: 1000 },
             dedup: settings::Dedup { ttl: MINUTE * 60, window: Duration::ZERO, max_skew: None },
             workers: settings::Workers {
                 concurrency: 1,

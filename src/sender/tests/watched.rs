@@ -181,6 +181,9 @@ impl Store for Watched {
     async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
         self.inner.trim_journal(batch).await
     }
+    async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool> {
+        self.inner.rotate_journal(batch, keep).await
+    }
     async fn depth(&self) -> Result<Depth> {
         self.inner.depth().await
     }

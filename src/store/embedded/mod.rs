@@ -244,7 +244,12 @@ impl Store for EmbeddedStore {
 
     async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
         let (from, count) = (batch.from, batch.count);
-        self.db.step(move |step| observe::trim_journal(step, from, count)).await
+        self.db.step(move |step| observe::trim_journal(step, from, count).map(drop)).await
+    }
+
+    async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool> {
+        let (from, count) = (batch.from, batch.count);
+        self.db.step(move |step| observe::rotate_journal(step, from, count, &keep)).await
     }
 
     async fn depth(&self) -> Result<Depth> {

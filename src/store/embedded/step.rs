@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
 
 use crate::store::{Line, Result, Side, Stage};
 
@@ -92,7 +92,8 @@ impl<'c> Step<'c> {
         self.append(format!("{}\t{}\t{request_id}\t{key}\t{detail}", self.now, stage.as_str()))
     }
 
-    fn append(&self, line: String) -> Result<()> {
+    /// Puts a line at the journal's end as it is.
+    pub fn append(&self, line: impl ToSql) -> Result<()> {
         self.sql("INSERT INTO journal (line) VALUES (?1)")?.execute([line])?;
         Ok(())
     }

@@ -272,12 +272,16 @@ impl Store for RedisStore {
     }
 
     async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
+        self.rotate_journal(batch, Vec::new()).await.map(drop)
+    }
+
+    async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool> {
         let (Some(shard), Some(first)) = (self.shards.get(usize::from(batch.shard)), batch.lines.first()) else {
-            return Ok(());
+            return Ok(false);
         };
-        let args = [batch.from.to_string(), batch.count.to_string(), first.clone()];
-        self.link.run(&scripts::TRIM_JOURNAL, &shard.prefix, &args).await?;
-        Ok(())
+        let mut args = vec![batch.from.to_string(), batch.count.to_string(), first.clone()];
+        args.extend(keep);
+        Ok(decode::plain::<u8>(self.link.run(&scripts::TRIM_JOURNAL, &shard.prefix, &args).await?)? == 1)
     }
 
     async fn depth(&self) -> Result<Depth> {

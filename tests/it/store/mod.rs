@@ -391,6 +391,7 @@ macro_rules! contract_suite {
                 lines_tell_what_happened_in_order
                 a_journal_is_read_and_trimmed_piece_by_piece
                 a_trim_by_the_slower_reader_is_passed_over
+                what_is_kept_of_a_batch_goes_to_the_end
                 the_depth_is_told
                 a_chat_tells_its_state
                 a_dead_chat_tells_its_route_and_last_error
