@@ -63,6 +63,8 @@ fn forgotten_alone(lines: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -97,7 +99,7 @@ mod tests {
         let lines = [gone.clone(), kept.clone(), vec!["nonsense".to_owned()]].concat();
         assert_eq!(worth_keeping(&lines), kept);
         // Without its beginning it may be the end of one whose beginning was kept.
-        assert_eq!(worth_keeping(std::slice::from_ref(&settled)), [settled.clone()]);
+        assert_eq!(worth_keeping(from_ref(&settled)), from_ref(&settled));
         assert_eq!(worth_keeping(&[accepted, handled, settled]), [""; 0]);
     }
 
@@ -105,7 +107,7 @@ mod tests {
     fn a_deletion_is_never_given_up() {
         let forgotten = line(1, Stage::Forgotten, "", json!({}));
         let lines = [life("u", "unknown").to_vec(), vec![forgotten.clone()]].concat();
-        assert_eq!(forgotten_alone(&lines), [forgotten.clone()]);
-        assert_eq!(worth_keeping(std::slice::from_ref(&forgotten)), [forgotten]);
+        assert_eq!(forgotten_alone(&lines), from_ref(&forgotten));
+        assert_eq!(worth_keeping(from_ref(&forgotten)), from_ref(&forgotten));
     }
 }

@@ -1,6 +1,6 @@
 //! What a hundred thousand sessions take, printed: run by hand, see the README.
 //!
-//! `cargo test --release --test it -- --ignored --nocapture a_hundred_thousand_sessions`
+//! `cargo test --test it -- --ignored --nocapture a_hundred_thousand_sessions`
 
 use std::time::{Duration, Instant};
 
