@@ -1,6 +1,9 @@
 //! The checked settings: what the rest of the program sees. Nothing here is half set; every value has passed
 //! every check of [`super::load`], so later code needs no "if configured wrongly".
 
+mod llm;
+mod session;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +12,9 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::model::{Message, Secret, SessionKey};
+pub use self::llm::{AnswerFormat, LlmAction};
+pub use self::session::{Session, SessionScope};
+use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
 
@@ -242,55 +247,6 @@ pub struct App {
     pub rules: Rules,
 }
 
-/// `[session]`: what actions that see it remember between two messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
-    /// Whose words are remembered together.
-    pub scope: SessionScope,
-    /// Turns kept, both sides counted.
-    pub turns: usize,
-    /// How long the store keeps it after its last message.
-    pub keep: Duration,
-    /// Bytes kept of one turn.
-    pub max_turn: usize,
-    /// Bytes that `vars` may take as JSON.
-    pub max_vars: usize,
-    /// Whether what is said goes to the database too, for members who come back later.
-    pub archive: bool,
-}
-
-/// Whose words are remembered together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionScope {
-    /// Each member's own in each chat.
-    Sender,
-    /// All of a chat's; only with [`Order::Chat`].
-    Chat,
-}
-
-impl Default for Session {
-    fn default() -> Self {
-        Self {
-            scope: SessionScope::Sender,
-            turns: 20,
-            keep: Duration::from_secs(24 * 60 * 60),
-            max_turn: 2048,
-            max_vars: 16 * 1024,
-            archive: true,
-        }
-    }
-}
-
-impl Session {
-    /// The name of the session of this member in this chat.
-    pub fn key(&self, app: &str, chat: &str, sender: &str) -> SessionKey {
-        match self.scope {
-            SessionScope::Sender => SessionKey::of_sender(app, chat, sender),
-            SessionScope::Chat => SessionKey::of_chat(app, chat),
-        }
-    }
-}
-
 /// How long an event without an id and without a time of its own is known by its digest (contract, section 3).
 const TIMELESS_EVENT_TTL: Duration = Duration::from_secs(60);
 
@@ -481,40 +437,4 @@ pub struct HttpAction {
     pub timeout: Duration,
     /// Signs the request.
     pub secret: Option<Secret>,
-}
-
-/// An LLM action: an OpenAI-compatible API.
-#[derive(Clone, Debug)]
-pub struct LlmAction {
-    /// `{base_url}/chat/completions`
-    pub endpoint: Url,
-    /// Its name there.
-    pub model: String,
-    /// Bearer text.
-    pub api_key: Option<Secret>,
-    /// What the model is told first; sent as it is.
-    pub system: Option<String>,
-    /// For one request.
-    pub timeout: Duration,
-    /// Requests and the waits between them end with this age of the message: the app's `max_reply_age`.
-    pub max_age: Duration,
-    /// Handed on.
-    pub max_tokens: Option<u64>,
-    /// Handed on.
-    pub temperature: Option<f64>,
-    /// Most tokens of earlier turns that are sent along, counted conservatively.
-    pub context: usize,
-    /// Bytes of an answer that are passed on.
-    pub max_answer: usize,
-    /// As what the answer is sent.
-    pub format: AnswerFormat,
-}
-
-/// As what a model's answer is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerFormat {
-    /// Plain text.
-    Text,
-    /// WeCom's markdown.
-    Markdown,
 }

@@ -17,10 +17,12 @@
 pub mod embedded;
 mod held;
 pub mod journal;
+mod late;
 pub mod lock;
 mod options;
 mod outage;
 pub mod redis;
+mod session;
 mod spool;
 mod wakeups;
 
@@ -29,11 +31,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session, SessionKey};
+use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, SessionKey};
 pub use held::{Held, HeldLeases};
 pub use journal::{Entry, JournalBatch, Line, Stage};
+pub use late::{Answered, LateAnswer, LateTicket, Waiting};
 pub use options::Options;
 pub use outage::Outage;
+pub use session::{Exchange, Remembered};
 pub use spool::{Appended, Spool, Spooled};
 pub use wakeups::Wakeups;
 
@@ -140,32 +144,6 @@ pub struct ClaimedMessage {
     pub redelivered: bool,
 }
 
-/// What the store has of a session.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Remembered {
-    /// Its turns and vars; empty where it has none.
-    pub session: Session,
-    /// Whether the store has it at all: one that it has, be it empty, hides what the archive may have.
-    pub found: bool,
-    /// When it was last forgotten on demand, by the store's clock in Unix ms; 0 where that is not known.
-    pub forgotten: i64,
-}
-
-/// A session after an exchange.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Exchange {
-    /// Its name.
-    pub key: SessionKey,
-    /// What is remembered from now on.
-    pub session: Session,
-    /// How long the store keeps it.
-    pub keep: Duration,
-    /// [`Remembered::forgotten`] as it was read: where the session was forgotten since, this exchange is not remembered.
-    pub forgotten: i64,
-    /// For the archive, where there is one.
-    pub line: Option<Line>,
-}
-
 /// What commits a handled message, as one step: head dropped, mark `done`, session written, replies queued in the
 /// out-lane, that lane made ready, journal lines left.
 #[derive(Clone, Debug)]
@@ -216,60 +194,6 @@ pub enum Committed {
     /// The lease was another's by then; nothing was applied.
     Lost,
     /// The out-lane had no room for all replies; nothing was applied, the lease still holds.
-    LaneFull,
-}
-
-/// Kept for a message whose answer comes later by `POST /api/v1/replies`.
-#[derive(Clone, Debug)]
-pub struct LateTicket {
-    /// How long it is waited for.
-    pub ttl: Duration,
-    /// When its message was taken and until when its replies may be sent, Unix ms.
-    pub received_at: i64,
-    /// See [`Delivery::expires_at`].
-    pub expires_at: i64,
-}
-
-/// A late answer. Its deliveries are built by `seq` so that a repeat is recognised.
-#[derive(Clone, Debug)]
-pub struct LateAnswer {
-    /// The request that waits.
-    pub request_id: String,
-    /// The chat it must belong to.
-    pub lane: Lane,
-    /// The caller's number of this answer.
-    pub seq: u64,
-    /// What to send; all of the chat.
-    pub replies: Vec<Delivery>,
-    /// See [`Commit::turn`].
-    pub turn: Turn,
-    /// See [`Commit::depth_limit`].
-    pub depth_limit: u64,
-    /// What the trail says of it.
-    pub lines: Vec<Line>,
-}
-
-/// What a waiting message is, for building its late answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
-    /// The message.
-    pub key: MessageKey,
-    /// See [`LateTicket::received_at`].
-    pub received_at: i64,
-    /// See [`LateTicket::expires_at`].
-    pub expires_at: i64,
-}
-
-/// What became of a [`LateAnswer`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answered {
-    /// Queued.
-    Queued,
-    /// This seq was taken before; nothing was done.
-    Repeat,
-    /// No message of that chat waits under this request id.
-    NotWaiting,
-    /// The out-lane is full; nothing was done.
     LaneFull,
 }
 
