@@ -13,6 +13,7 @@ use tracing::{debug, info, warn};
 use super::trail::Recorded;
 use super::{Records, RecordsError, thinning};
 use crate::config::settings::Database;
+use crate::crash::{self, Point};
 use crate::model::now_ms;
 use crate::store::{SharedStore, StoreError};
 use crate::telemetry::{Health, Metrics};
@@ -129,6 +130,7 @@ impl Flusher {
             warn!(unreadable, "passed over journal lines that can't be read");
         }
         timeout(WRITTEN_WITHIN, self.records.write(lines)).await.map_err(|_| FlushError::Slow)??;
+        crash::point(Point::Recorded);
         for batch in &batches {
             self.store.trim_journal(batch).await.inspect_err(|_| self.metrics.store_error("trim_journal"))?;
         }

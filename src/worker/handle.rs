@@ -13,6 +13,7 @@ use super::reply::Origin;
 use super::session::{self, After};
 use super::{AppRuntime, Context};
 use crate::action::{self, Answer};
+use crate::crash::{self, Point};
 use crate::model::{Message, Outcome, now_ms};
 use crate::records;
 use crate::rules::{Decision, Run};
@@ -102,6 +103,7 @@ async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run:
     };
     let began = Instant::now();
     let answer = context.actions.run(request).await;
+    crash::point(Point::Acted);
     context.metrics.action(began.elapsed());
     let decided = Decided {
         trigger: Some(run.trigger.as_str()),

@@ -22,6 +22,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::action::Actions;
 use crate::config::{Settings, settings};
+use crate::crash::{self, Point};
 use crate::model::{Lane, Outcome, now_ms};
 use crate::records::Records;
 use crate::rules::{RuleError, RuleSet};
@@ -130,6 +131,9 @@ async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Stop) {
                 outage.over();
                 poisoned.iter().for_each(|message| give_up(context, message));
                 let found = !items.is_empty();
+                if found {
+                    crash::point(Point::Claimed);
+                }
                 start(context, tasks, items, taken, stop).await;
                 if !found {
                     let work = context.store.wakeups().wait(Side::In, next_wake.unwrap_or(IDLE).min(IDLE));
@@ -231,6 +235,7 @@ async fn work(context: &Context, job: &Job) {
     let handled = handle::handle(context, app, &job.claimed).await;
     match settle(context, handled.commit).await {
         Some(Committed::Done | Committed::LaneFull) => {
+            crash::point(Point::Committed);
             context.metrics.handled(&message.app, handled.outcome);
             info!(
                 request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
@@ -251,6 +256,7 @@ async fn work(context: &Context, job: &Job) {
 async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
     let give_up = Instant::now() + context.settings.workers.lease;
     let mut outage = Outage::new("commit");
+    crash::point(Point::Committing);
     loop {
         match context.store.commit(vec![commit.clone()]).await.map(|answers| answers.first().copied()) {
             Ok(Some(Committed::LaneFull)) if !commit.replies.is_empty() => {

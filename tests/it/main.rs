@@ -6,6 +6,7 @@
 mod admin;
 mod callback;
 mod compare;
+mod crash;
 mod gateway;
 mod mariadb_server;
 mod memory;
@@ -19,4 +20,5 @@ mod spool;
 mod stopping;
 mod store;
 mod trouble;
+mod worker;
 mod world;
