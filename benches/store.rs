@@ -126,8 +126,11 @@ fn commit(claimed: &ClaimedMessage) -> Commit {
         key: key.clone(),
         app: message.app.clone(),
         chat_id: message.chat_id.clone(),
+        reply_to: Default::default(),
         message: json!({"msgtype": "text", "text": {"content": "您的订单 1001 已发出，预计明天送达。"}}),
         route: RouteDigest::of("group_robot", &message.chat_id),
+        bound: false,
+        repeat_until: None,
         expires_at: now_ms() + 600_000,
         received_at: message.received_at,
     };
@@ -149,6 +152,7 @@ fn begin(claimed: &ClaimedReply) -> Begin {
     Begin {
         lease: claimed.lease.clone(),
         delivery_id: claimed.delivery.id.clone(),
+        merged: 1,
         route: claimed.delivery.route.clone(),
         pace: Pace { limit: 1_000_000, window: Duration::from_secs(60) },
         lease_for: LONG,
@@ -159,6 +163,7 @@ fn settle(claimed: &ClaimedReply) -> Settle {
     Settle {
         lease: claimed.lease.clone(),
         delivery_id: claimed.delivery.id.clone(),
+        merged: 1,
         fate: Fate::Delivered,
         last_error: None,
         lines: vec![line(Stage::Settled, &claimed.delivery.request_id, &claimed.delivery.key)],

@@ -33,10 +33,11 @@ impl fmt::Debug for Secret {
 }
 
 /// Where a message was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChatKind {
     /// A group chat.
+    #[default]
     Group,
     /// A one-to-one chat; its chat_id is the sender where the callback carried none.
     Single,
@@ -97,9 +98,31 @@ impl Message {
     pub fn is_timeless(&self) -> bool {
         self.sent_at.is_none() && self.msg_id.starts_with(DIGEST_ID)
     }
+    /// How it can be answered.
+    pub fn reply_to(&self) -> ReplyTo {
+        ReplyTo { chat_kind: self.chat_kind, response_url: self.response_url.clone() }
+    }
     /// Whether it is an event rather than something a member wrote.
     pub fn is_event(&self) -> bool {
         self.msg_type.starts_with("event")
+    }
+}
+
+/// What a message says of how it can be answered, beside its key. Whatever was stored before this was known is a group's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplyTo {
+    /// Only a one-to-one chat may be answered by its member's id: a group must never be taken for a user.
+    #[serde(default)]
+    pub chat_kind: ChatKind,
+    /// aibot's single-use answer address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_url: Option<Secret>,
+}
+
+impl ReplyTo {
+    /// Whether it says nothing but what is taken for granted.
+    fn is_plain(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -113,7 +136,8 @@ pub fn digest_id(digest: &str) -> String {
 /// Percent-encodes what would break a key name: `%`, `:`, `{`, `}` (contract, section 6) and controls.
 const PART: &AsciiSet = &CONTROLS.add(b'%').add(b':').add(b'{').add(b'}');
 
-fn encode(part: &str) -> String {
+/// Encodes a part of a name that is joined by `:`.
+pub(crate) fn encode(part: &str) -> String {
     // Only ASCII is encoded: key names keep other characters readable.
     part.split_inclusive(|c: char| !c.is_ascii()).fold(String::with_capacity(part.len()), |mut out, piece| {
         let ascii = piece.trim_end_matches(|c: char| !c.is_ascii());
@@ -209,7 +233,7 @@ pub fn shard_of(app: &str, chat: &str, shards: u16) -> u16 {
 /// One reply on its way: what one POST carries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// `<request_id>.<seq>`, see [`delivery_id`].
+    /// `<request_id>.<seq>`, see [`delivery_id`] and [`resend_id`].
     pub id: String,
     /// The request it answers.
     pub request_id: String,
@@ -219,10 +243,19 @@ pub struct Delivery {
     pub app: String,
     /// The chat it answers into: always the message's own.
     pub chat_id: String,
-    /// WeCom's own message JSON, checked and within the channel's limits.
+    /// How the message it answers can be answered.
+    #[serde(default, skip_serializing_if = "ReplyTo::is_plain")]
+    pub reply_to: ReplyTo,
+    /// The request's whole body, checked and within the channel's limits: every attempt writes these very bytes.
     pub message: serde_json::Value,
     /// Digest of the chat's route when the reply was queued; the route guard compares it before each send.
     pub route: RouteDigest,
+    /// Whether the body was made for this one route. A robot's is not: it may also leave by another webhook of its chat.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bound: bool,
+    /// An attempt without an answer is repeated until then, because the far side knows the repeat, Unix ms. `None`: never (P7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat_until: Option<i64>,
     /// Not sent after this, Unix ms.
     pub expires_at: i64,
     /// When the message it answers was taken, Unix ms: latencies are counted from here.
@@ -232,6 +265,14 @@ pub struct Delivery {
 /// The id of the `seq`-th delivery of a request.
 pub fn delivery_id(request_id: &str, seq: usize) -> String {
     format!("{request_id}.{seq}")
+}
+
+/// The id under which a delivery is sent again by hand: `<id>.r1`, and after that `<id>.r2`, … Each is sent again once, so no
+/// two are alike.
+pub fn resend_id(id: &str) -> String {
+    let before = id.rsplit_once(".r").and_then(|(first, n)| Some((first, n.parse::<u32>().ok()?)));
+    let (first, n) = before.unwrap_or((id, 0));
+    format!("{first}.r{}", n.saturating_add(1))
 }
 
 /// The first 16 hex digits of the SHA-256 of a route's channel and address: names a route without telling it.
@@ -328,6 +369,8 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
+    /// Sent again by hand under another id, which speaks for it; only a delivery ends so.
+    Resent,
     /// Replies wait to be sent.
     Queued,
     /// WeCom took it.
@@ -354,6 +397,7 @@ impl Outcome {
     /// The word used in journal lines, SQL, JSON and logs.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Resent => "resent",
             Self::Queued => "queued",
             Self::Delivered => "delivered",
             Self::Ignored => "ignored",
@@ -369,7 +413,7 @@ impl Outcome {
     /// The reverse of [`Outcome::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
         use Outcome::*;
-        [Queued, Delivered, Ignored, Blocked, Silent, Waiting, Duplicate, Dropped, Dead, Unknown]
+        [Resent, Queued, Delivered, Ignored, Blocked, Silent, Waiting, Duplicate, Dropped, Dead, Unknown]
             .into_iter()
             .find(|o| o.as_str() == word)
     }
@@ -393,6 +437,14 @@ mod tests {
         assert_eq!(key.parts(), tricky.map(String::from));
         assert_ne!(MessageKey::new("a", "b:c", "d", "e"), MessageKey::new("a", "b", "c:d", "e"));
         assert!(!key.as_str().contains(['{', '}', '\n']) && key.as_str().contains('群'));
+    }
+
+    #[test]
+    fn each_resend_has_an_id_of_its_own() {
+        let chain: Vec<String> =
+            std::iter::successors(Some("req.0".to_owned()), |id| Some(resend_id(id))).take(4).collect();
+        assert_eq!(chain, ["req.0", "req.0.r1", "req.0.r2", "req.0.r3"]);
+        assert_eq!(resend_id("req.rx.0"), "req.rx.0.r1");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod auth;
 mod chats;
 mod failure;
+mod operate;
 mod probes;
 mod replies;
 mod sessions;
@@ -22,13 +23,14 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, patch, post};
 use serde::Deserialize;
 
 use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::Scope;
 use crate::records::{Cursor, Records};
+use crate::sender::Holds;
 use crate::sender::route::Routes;
 use crate::store::{SharedStore, Spool};
 use crate::telemetry::{Health, Metrics};
@@ -47,6 +49,8 @@ pub struct AdminState {
     pub settings: Arc<Settings>,
     /// How each chat is reached now.
     pub routes: Arc<Routes>,
+    /// What holds whole apps up.
+    pub holds: Arc<Holds>,
     /// What `/metrics` shows.
     pub metrics: Arc<Metrics>,
     /// What the probes show.
@@ -55,18 +59,19 @@ pub struct AdminState {
 
 /// The listener's router.
 pub fn router(state: AdminState) -> Router {
-    let forget = delete(sessions::delete).layer(from_fn_with_state((state.clone(), Scope::Admin), auth::require));
+    let only = |scope| from_fn_with_state((state.clone(), scope), auth::require);
     // Ids may hold a slash, and some proxies decode `%2F`: what follows is taken whole.
     let api = Router::new()
         .route("/messages/{*id}", get(trails::messages))
         .route("/deliveries", get(trails::deliveries))
+        .route("/deliveries/{*id}", post(operate::delivery).layer(only(Scope::Admin)))
         .route("/chats", get(chats::list))
-        .route("/chats/{app}/{*chat}", get(chats::one))
-        .route("/sessions/{app}/{chat}/{sender}", get(sessions::get).merge(forget))
-        .route("/replies", post(replies::post).layer(from_fn_with_state((state.clone(), Scope::Push), auth::require)))
+        .route("/chats/{app}/{*chat}", patch(operate::chat).layer(only(Scope::Admin)).get(chats::one))
+        .route("/sessions/{app}/{chat}/{sender}", delete(sessions::delete).layer(only(Scope::Admin)).get(sessions::get))
+        .route("/replies", post(replies::post).layer(only(Scope::Push)))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn_with_state((state.clone(), Scope::Read), auth::require));
+        .layer(only(Scope::Read));
     Router::new()
         .route("/livez", get(probes::livez))
         .route("/readyz", get(probes::readyz))

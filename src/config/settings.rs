@@ -3,6 +3,7 @@
 
 mod llm;
 mod session;
+mod ways;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ pub use self::session::{Session, SessionScope};
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
+pub use ways::{Api, Chat, ChatWay, Gateway, OnUnknown, Webhook};
 
 /// One process and its apps.
 #[derive(Clone, Debug)]
@@ -231,6 +233,12 @@ pub struct App {
     pub id: String,
     /// What posts its callbacks, and how they are trusted.
     pub kind: AppKind,
+    /// The API side of kind `app`, where its secret is known.
+    pub api: Option<Arc<Api>>,
+    /// Where replies of kind `json` are posted, where that is said.
+    pub gateway: Option<Arc<Gateway>>,
+    /// What happens to a reply whose outcome is unknown, where its channel knows a repeat.
+    pub on_unknown: OnUnknown,
     /// What an @mention may call it.
     pub bot_names: Vec<String>,
     /// From arrival; see contract section 2.
@@ -239,8 +247,10 @@ pub struct App {
     pub dedup_ttl: Duration,
     /// Chats with a route, by chat id.
     pub chats: BTreeMap<String, Chat>,
-    /// Rate for chats that say nothing else.
+    /// Rate for chats that say nothing else. An app's own limits hold besides.
     pub pace: Pace,
+    /// Whether waiting replies leave as one message in chats that say nothing else.
+    pub coalesce: bool,
     /// Extra spellings of callback fields.
     pub fields: crate::wecom::payload::Fields,
     /// What is remembered between two messages.
@@ -291,30 +301,6 @@ pub enum JsonAuth {
     },
     /// Anybody; accepted on a loopback listener alone.
     None,
-}
-
-/// A chat's entry.
-#[derive(Clone, Debug)]
-pub struct Chat {
-    /// Its id.
-    pub id: String,
-    /// What people call it.
-    pub name: Option<String>,
-    /// 1..=100.
-    pub weight: u32,
-    /// Rate of its robot.
-    pub pace: Pace,
-    /// The robot's webhook, full URL with its key. `None`: no route of its own.
-    pub webhook: Option<Webhook>,
-}
-
-/// A robot's webhook.
-#[derive(Clone, Debug)]
-pub struct Webhook {
-    /// The full URL; holds the key.
-    pub url: Secret,
-    /// Its digest.
-    pub digest: crate::model::RouteDigest,
 }
 
 /// `[rules]`, `[[commands]]`, `[[keywords]]`, `[mention]`, `[[bindings]]`.
@@ -439,4 +425,37 @@ pub struct HttpAction {
     pub timeout: Duration,
     /// Signs the request.
     pub secret: Option<Secret>,
+}
+
+#[cfg(test)]
+impl App {
+    /// An app that does nothing, for tests to change.
+    pub(crate) fn for_tests(id: &str, kind: AppKind) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind,
+            api: None,
+            gateway: None,
+            on_unknown: OnUnknown::Hold,
+            bot_names: Vec::new(),
+            max_reply_age: Duration::from_secs(600),
+            dedup_ttl: Duration::from_secs(3600),
+            chats: BTreeMap::new(),
+            coalesce: true,
+            pace: Pace { limit: 20, window: Duration::from_secs(60) },
+            fields: crate::wecom::payload::Fields::default(),
+            session: Session::default(),
+            rules: Rules {
+                prefixes: Vec::new(),
+                unknown_command: UnknownCommand::Ignore,
+                sensitive: Vec::new(),
+                commands_on_mention: false,
+                bare_name: false,
+                commands: Vec::new(),
+                keywords: Vec::new(),
+                mention: None,
+                bindings: Vec::new(),
+            },
+        }
+    }
 }

@@ -3,7 +3,9 @@
 //! What always holds:
 //!
 //! - The guard runs before every begin, and a request is written only right after `Go`.
-//! - A head that was begun by an earlier process is never sent again: it ends as `unknown`.
+//! - A head whose earlier attempt has no answer (its process died, or WeCom said nothing) is sent again only while its channel
+//!   knows the repeat; else it ends as `unknown`, with all that its request carried.
+//! - While an app is held, its lanes are given back as they are.
 //! - A settle that the store did not answer is repeated as it is for as long as the lease can be ours, so that a short
 //!   outage makes no false `unknown`.
 
@@ -15,7 +17,10 @@ use tracing::{debug, warn};
 use crate::config::settings;
 use crate::crash::{self, Point};
 use crate::model::{Delivery, now_ms};
-use crate::sender::fate::{Decision, Tally, decide};
+use crate::sender::channel::Wire;
+use crate::sender::coalesce::Parcel;
+use crate::sender::fate::{AppState, Decision, Tally, app_state, decide_together};
+use crate::sender::hold::Holds;
 use crate::sender::route::{NoRoute, Route, Routes, guard};
 use crate::sender::trail::{self, Sent};
 use crate::stop::Stop;
@@ -30,7 +35,8 @@ pub(super) struct Context {
     pub store: SharedStore,
     pub settings: settings::Sender,
     pub routes: Arc<Routes>,
-    pub client: reqwest::Client,
+    pub wire: Wire,
+    pub holds: Arc<Holds>,
     pub metrics: Arc<Metrics>,
     pub health: Arc<Health>,
     pub held: Arc<HeldLeases>,
@@ -43,11 +49,13 @@ struct Head {
 }
 
 /// What to do with a head.
-enum Ready<'a> {
+enum Ready {
     /// It is begun: write the request.
-    Send(&'a Route),
+    Send(Route),
     /// It ends without a request.
     End(Decision),
+    /// Its app is held: nothing is begun for so long.
+    Aside(Duration),
     /// The lease is not ours any more: nothing to do.
     Leave,
 }
@@ -64,7 +72,7 @@ pub(super) async fn work(context: &Context, claimed: ClaimedReply, stop: &Stop) 
                     delivery = head.reply.delivery.id,
                     "not finished before the stop (server.drain); if its request was written, it ends as unknown"
                 );
-                give_back(context, &head.reply).await;
+                give_back(context, &head.reply, Duration::ZERO).await;
                 None
             }
         };
@@ -75,23 +83,36 @@ pub(super) async fn work(context: &Context, claimed: ClaimedReply, stop: &Stop) 
 async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let Head { reply: head, begun } = head;
     if begun.is_none() && stop.draining.is_cancelled() {
-        give_back(context, head).await;
+        give_back(context, head, Duration::ZERO).await;
         return None;
     }
     let delivery = &head.delivery;
-    let route = guard(&delivery.route, &delivery.app, &delivery.chat_id, &context.routes);
-    let (decision, sent) = match ready(context, head, *begun, route).await {
+    let route = guard(delivery, &context.routes);
+    let parcel = match &route {
+        Ok(route) if route.coalesce && !head.begun => Parcel::of(head, route.channel.limits(), now_ms()),
+        Ok(_) | Err(_) => Parcel::single(delivery),
+    };
+    let (decision, sent, spoken_of) = match ready(context, head, *begun, route.clone(), parcel.count).await {
         Ready::Send(route) => {
             crash::point(Point::Begun);
-            let sent = send(context, delivery, route).await;
-            (decide(sent.verdict, Tally::from(head), &route.digest, rand::random()), Some(sent))
+            let sent = send(context, head, &parcel, &route).await;
+            let tally = Tally::of(head, now_ms());
+            let (decision, spoken_of) =
+                decide_together(sent.verdict, tally, &route.digest, rand::random(), parcel.count);
+            (decision, Some(sent), spoken_of)
         }
-        Ready::End(decision) => (decision, None),
+        Ready::End(decision) => (decision, None, if head.begun { 1 + head.behind.len() } else { 1 }),
+        Ready::Aside(pause) => {
+            give_back(context, head, pause).await;
+            return None;
+        }
         Ready::Leave => return None,
     };
-    trail::log_decision(delivery, &decision);
+    let decision = if head.begun { decision.after_unanswered() } else { decision };
+    let settled: Vec<&Delivery> = deliveries(head).take(spoken_of).collect();
+    settled.iter().for_each(|delivery| trail::log_decision(delivery, &decision));
     let route = route.ok();
-    let go_on = route.filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
+    let go_on = route.as_ref().filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
         route: route.digest.clone(),
         pace: route.pace,
         lease_for: context.settings.lease,
@@ -99,25 +120,33 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let settle = Settle {
         lease: head.lease.clone(),
         delivery_id: delivery.id.clone(),
+        merged: u32::try_from(settled.len()).unwrap_or(u32::MAX),
         last_error: trail::last_error(&decision, sent.as_ref()),
-        lines: vec![trail::line(delivery, &decision, sent.as_ref())],
+        lines: trail::lines(&settled, &decision, sent.as_ref()),
         go_on,
-        turn: Turn { weight: route.map_or(1, |route| route.weight), head_start: context.settings.head_start },
+        turn: Turn { weight: route.as_ref().map_or(1, |route| route.weight), head_start: context.settings.head_start },
         fate: decision.fate,
     };
     finish(context, settle).await
 }
 
-/// Looks at a head before anything is written: what an earlier process began, age, route, then `begin`.
-async fn ready<'a>(
+/// The head's delivery and those behind it.
+fn deliveries(head: &ClaimedReply) -> impl Iterator<Item = &Delivery> {
+    std::iter::once(&head.delivery).chain(&head.behind)
+}
+
+/// Looks at a head before anything is written: what an earlier attempt left open, age, route, the app, then `begin` for as
+/// many deliveries as the request carries.
+async fn ready(
     context: &Context,
     head: &ClaimedReply,
     begun: Option<Begun>,
-    route: Result<&'a Route, NoRoute>,
-) -> Ready<'a> {
+    route: Result<Route, NoRoute>,
+    carried: usize,
+) -> Ready {
     if begun.is_none() {
-        if head.begun {
-            return Ready::End(Decision::interrupted());
+        if head.begun && !Tally::of(head, now_ms()).may_repeat {
+            return Ready::End(Decision::left_open(&head.delivery));
         }
         if now_ms() > head.delivery.expires_at {
             return Ready::End(Decision::too_old());
@@ -129,7 +158,14 @@ async fn ready<'a>(
     };
     let begun = match begun {
         Some(begun) => Some(begun),
-        None => begin(context, head, route).await,
+        None => {
+            if route.channel.kind().is_api()
+                && let Some(pause) = context.holds.aside(&head.delivery.app).await
+            {
+                return Ready::Aside(pause);
+            }
+            begin(context, head, &route, carried).await
+        }
     };
     match begun {
         Some(Begun::Go) => Ready::Send(route),
@@ -142,10 +178,11 @@ async fn ready<'a>(
     }
 }
 
-async fn begin(context: &Context, head: &ClaimedReply, route: &Route) -> Option<Begun> {
+async fn begin(context: &Context, head: &ClaimedReply, route: &Route, carried: usize) -> Option<Begun> {
     let begin = Begin {
         lease: head.lease.clone(),
         delivery_id: head.delivery.id.clone(),
+        merged: u32::try_from(carried).unwrap_or(u32::MAX),
         route: route.digest.clone(),
         pace: route.pace,
         lease_for: context.settings.lease,
@@ -154,17 +191,24 @@ async fn begin(context: &Context, head: &ClaimedReply, route: &Route) -> Option<
     insist(context, "begin", || context.store.begin(vec![begin.clone()])).await
 }
 
-async fn send(context: &Context, delivery: &Delivery, route: &Route) -> Sent {
+async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route: &Route) -> Sent {
     let channel = route.channel.kind();
     let start = Instant::now();
-    let reply = route.channel.send(&context.client, &delivery.message).await;
+    let reply = route.channel.send(&context.wire, &parcel.message).await;
     let sent = Sent { channel, verdict: verdict(channel, &reply), reply, elapsed: start.elapsed() };
     context.metrics.sent(channel.as_str(), sent.verdict.as_str(), sent.elapsed);
     if sent.verdict == Verdict::Delivered {
-        let since_arrival = u64::try_from(now_ms().saturating_sub(delivery.received_at)).unwrap_or(0);
-        context.metrics.delivered(Duration::from_millis(since_arrival));
+        for delivery in deliveries(head).take(parcel.count) {
+            let since_arrival = u64::try_from(now_ms().saturating_sub(delivery.received_at)).unwrap_or(0);
+            context.metrics.delivered(Duration::from_millis(since_arrival));
+        }
     }
-    trail::log_sent(delivery, &sent);
+    trail::log_sent(&head.delivery, parcel.count, &sent);
+    match app_state(channel, sent.verdict) {
+        AppState::Held => context.holds.hold(&head.delivery.app, &sent.in_words()).await,
+        AppState::Works => context.holds.lift(&head.delivery.app).await,
+        AppState::Unsaid => {}
+    }
     sent
 }
 
@@ -182,9 +226,10 @@ async fn finish(context: &Context, settle: Settle) -> Option<Head> {
     }
 }
 
-/// Gives a lease back; what was begun under it stays begun. Where that fails it runs out by itself.
-async fn give_back(context: &Context, head: &ClaimedReply) {
-    if let Err(error) = context.store.release(Side::Out, vec![head.lease.clone()], Duration::ZERO).await {
+/// Gives a lease back, for nobody to take up for the length of `pause`; what was begun under it stays begun. Where that
+/// fails it runs out by itself.
+async fn give_back(context: &Context, head: &ClaimedReply, pause: Duration) {
+    if let Err(error) = context.store.release(Side::Out, vec![head.lease.clone()], pause).await {
         context.metrics.store_error("release");
         debug!(%error, "a lane could not be given back");
     }

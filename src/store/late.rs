@@ -1,9 +1,9 @@
-//! Answers that come later, by `POST /api/v1/replies`, as the store is asked and told.
+//! Answers that come after their message was handled: the ticket that waits for them, and what became of one.
 
 use std::time::Duration;
 
 use super::{Line, Turn};
-use crate::model::{Delivery, Lane, MessageKey};
+use crate::model::{Delivery, Lane, MessageKey, ReplyTo};
 
 /// Kept for a message whose answer comes later by `POST /api/v1/replies`.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub struct LateTicket {
     pub received_at: i64,
     /// See [`Delivery::expires_at`].
     pub expires_at: i64,
+    /// See [`Delivery::reply_to`].
+    pub reply_to: ReplyTo,
 }
 
 /// A late answer. Its deliveries are built by `seq` so that a repeat is recognised.
@@ -44,6 +46,10 @@ pub struct Waiting {
     pub received_at: i64,
     /// See [`LateTicket::expires_at`].
     pub expires_at: i64,
+    /// See [`LateTicket::reply_to`].
+    pub reply_to: ReplyTo,
+    /// How many answers (by seq) it got already.
+    pub answers: u64,
 }
 
 /// What became of a [`LateAnswer`].

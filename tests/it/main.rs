@@ -5,12 +5,15 @@
 
 mod admin;
 mod callback;
+mod channels;
 mod compare;
 mod crash;
 mod gateway;
+mod hands;
 mod mariadb_server;
 mod memory;
 mod model_server;
+mod pace;
 mod proxy;
 mod records;
 mod redis_server;

@@ -71,6 +71,18 @@ impl World {
         Self { fake, app, caller, http, scenario, redis, serial: AtomicU64::new(FENCES) }
     }
 
+    /// Another process on the same store, with a folder of its own.
+    pub async fn second(&self) -> App {
+        let mut settings = wecom_gateway::config::load(&self.scenario.write().unwrap()).unwrap();
+        settings.store.path.push("second");
+        App::start(settings).await.unwrap()
+    }
+
+    /// Posts what was decrypted, once; the gateway must take it.
+    pub async fn post_callback(&self, payload: &str) {
+        assert_eq!(self.caller.post(payload).await, Some(200), "{payload}");
+    }
+
     /// Posts a text once; the gateway must take it.
     pub async fn say(&self, chat: &str, sender: &str, msg_id: &str, text: &str) {
         let status = self.caller.post(&robot_text(chat, sender, msg_id, text)).await;
@@ -122,6 +134,32 @@ impl World {
     pub async fn delete(&self, path: &str) -> u16 {
         let url = format!("http://{}/api/v1/{path}", self.app.admin_addr());
         self.http.delete(&url).send().await.unwrap().status().as_u16()
+    }
+
+    /// `PATCH /api/v1/chats/…`: status and answer.
+    pub async fn patch(&self, chat: &str, body: &Value) -> (u16, Value) {
+        let url = format!("http://{}/api/v1/chats/{APP}/{chat}", self.app.admin_addr());
+        let answer = self.http.patch(&url).json(body).send().await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    /// Waits until so many replies stand in the lane of a chat.
+    pub async fn until_waiting(&self, chat: &str, depth: usize) {
+        self.api(&format!("chats/{APP}/{chat}"), |status| status["depth"] == depth).await;
+    }
+
+    /// Another gateway on the store of a world on Redis, with files of its own. It takes no callbacks of this world's caller.
+    pub async fn beside(&mut self, shape: impl FnOnce(&FakeWeCom, Scenario) -> Scenario) -> (App, Scenario) {
+        let url = self.redis().url();
+        let scenario = shape(&self.fake, Scenario::new(&self.fake).unwrap().on_redis(url.expose()));
+        let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
+        (App::start(settings).await.unwrap(), scenario)
+    }
+
+    /// `[database] url` of this gateway.
+    pub fn records(&self) -> String {
+        let settings = wecom_gateway::config::load(&self.scenario.write().unwrap()).unwrap();
+        settings.database.url.expose().to_owned()
     }
 
     /// The server behind a world on Redis.
@@ -187,6 +225,14 @@ impl World {
         stop_while(self.app, &self.fake, during).await;
         let (app, caller) = start(&self.scenario).await;
         Self { app, caller, ..self }
+    }
+
+    /// Stops the gateway, then starts another one on the same store with a changed configuration.
+    pub async fn restart_as(self, shape: impl FnOnce(&FakeWeCom, Scenario) -> Scenario) -> Self {
+        self.app.stop().await;
+        let scenario = shape(&self.fake, self.scenario);
+        let (app, caller) = start(&scenario).await;
+        Self { app, caller, scenario, ..self }
     }
 
     /// Stops everything; whatever the fake saw must have been right.

@@ -103,6 +103,16 @@ pub(super) fn answered(value: Value) -> Result<Answered> {
     }
 }
 
+/// Of `operate.lua`.
+pub(super) fn operated(value: Value) -> Result<Operated> {
+    match word(value)?.0.as_str() {
+        "done" => Ok(Operated::Done),
+        "earlier" => Ok(Operated::Earlier),
+        "full" => Ok(Operated::LaneFull),
+        other => unexpected(other),
+    }
+}
+
 /// A claim. An item that can't be read is left leased and told in the log: it must not hold up the others.
 pub(super) fn claimed<T>(value: Value, item: fn(Value) -> Result<T>) -> Result<Claimed<T>> {
     let [wake, items, poisoned] = tuple(value)?;
@@ -153,7 +163,7 @@ fn remembered(turns: Value, vars: Value, forgotten: Value) -> Result<Remembered>
 
 /// An item of `claim_replies.lua`.
 pub(super) fn reply(value: Value) -> Result<ClaimedReply> {
-    let [lane, id, entry, attempts, refusals, failures, begun] = tuple(value)?;
+    let [lane, id, entry, attempts, refusals, failures, begun, behind] = tuple(value)?;
     Ok(ClaimedReply {
         lease: lease(lane, id)?,
         delivery: body::<Delivery>(entry)?,
@@ -161,7 +171,12 @@ pub(super) fn reply(value: Value) -> Result<ClaimedReply> {
         refusals: plain(refusals)?,
         failures: plain(failures)?,
         begun: plain(begun)?,
+        behind: bodies(behind)?,
     })
+}
+
+fn bodies(entries: Value) -> Result<Vec<Delivery>> {
+    list(entries)?.into_iter().map(body).collect()
 }
 
 fn lease(lane: Value, id: Value) -> Result<Lease> {
@@ -197,7 +212,7 @@ pub(super) fn settled(value: Value, lease: &Lease) -> Result<Settled> {
             Ok(Settled::Parked(begun_of(&plain::<String>(word)?, milliseconds(wait)?)?))
         }
         "next" => {
-            let [word, entry, attempts, refusals, failures] = tuple(Value::Array(rest))?;
+            let [word, entry, attempts, refusals, failures, behind] = tuple(Value::Array(rest))?;
             let word: String = plain(word)?;
             let begun = if word.is_empty() { None } else { Some(begun_of(&word, Duration::ZERO)?) };
             let next = ClaimedReply {
@@ -208,6 +223,7 @@ pub(super) fn settled(value: Value, lease: &Lease) -> Result<Settled> {
                 failures: plain(failures)?,
                 // Only this lease can have begun it.
                 begun: false,
+                behind: bodies(behind)?,
             };
             Ok(Settled::Next(Box::new(next), begun))
         }
@@ -230,9 +246,14 @@ pub(super) fn waiting(value: Value) -> Result<Option<Waiting>> {
         return Ok(None);
     }
     let (key, rest) = word(value)?;
-    let [received, expires] = tuple(Value::Array(rest))?;
-    let key = MessageKey::from_encoded(key);
-    Ok(Some(Waiting { key, received_at: plain(received)?, expires_at: plain(expires)? }))
+    let [received, expires, reply_to, answers] = tuple(Value::Array(rest))?;
+    Ok(Some(Waiting {
+        key: MessageKey::from_encoded(key),
+        received_at: plain(received)?,
+        expires_at: plain(expires)?,
+        reply_to: json(&plain::<String>(reply_to)?)?,
+        answers: plain(answers)?,
+    }))
 }
 
 /// Of `chats.lua`, for `lane`.

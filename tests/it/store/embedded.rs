@@ -170,21 +170,29 @@ async fn a_worker_that_went_down_with_its_process_is_counted() {
     assert_eq!((claimed.items.len(), claimed.poisoned.len()), (0, 1));
 }
 
-/// Files of the layouts before sessions could be forgotten, and before crashes were counted.
+/// Files of the layouts before crashes were counted, before tickets knew how their message can be answered, before deliveries
+/// were merged, and before sessions could be forgotten.
 #[tokio::test]
-async fn stores_of_the_layouts_before_are_taken_over() {
-    let layout_3 = "ALTER TABLE sessions DROP COLUMN forgotten; PRAGMA user_version = 3";
-    let layout_2 = "ALTER TABLE sessions DROP COLUMN forgotten; ALTER TABLE in_lanes DROP COLUMN crashes; \
-                    PRAGMA user_version = 2";
-    for before in [layout_3, layout_2] {
+async fn stores_of_earlier_layouts_are_taken_over() {
+    let forgotten = "ALTER TABLE sessions DROP COLUMN forgotten;";
+    let merged = "ALTER TABLE deliveries DROP COLUMN merged; ALTER TABLE deliveries DROP COLUMN apart;";
+    let reply_to = "ALTER TABLE late DROP COLUMN reply_to;";
+    let crashes = "ALTER TABLE in_lanes DROP COLUMN crashes;";
+    for (layout, lacks) in [
+        (5, vec![forgotten]),
+        (4, vec![forgotten, merged]),
+        (3, vec![forgotten, merged, reply_to]),
+        (2, vec![forgotten, merged, reply_to, crashes]),
+    ] {
         let Embedded { store, folder } = open().await;
         enqueue(&(store.clone() as SharedStore), arrival("chat", "u", "m1", "r1")).await;
         drop(store);
         let conn = rusqlite::Connection::open(folder.path().join("store.db")).expect("open");
-        conn.execute_batch(before).expect("the old layout");
+        conn.execute_batch(&format!("{} PRAGMA user_version = {layout}", lacks.concat())).expect("the old layout");
         drop(conn);
         let store: SharedStore = EmbeddedStore::open(folder.path(), SHARDS).expect("it is taken over");
         assert_eq!(store.depth().await.expect("depth").waiting, 1);
         assert_eq!(take(&store).await.message.request_id, "r1");
+        assert_eq!(store.waiting(&lane("chat"), "r1").await.expect("asked"), None);
     }
 }

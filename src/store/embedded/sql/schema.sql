@@ -63,7 +63,16 @@ CREATE TABLE IF NOT EXISTS late (
     received_at     INTEGER NOT NULL,
     send_until      INTEGER NOT NULL,
     seqs            TEXT    NOT NULL,
+    -- How the message can be answered, JSON.
+    reply_to        TEXT    NOT NULL DEFAULT '{}',
     expires_at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Which operation ended a delivery by hand.
+CREATE TABLE IF NOT EXISTS operations (
+    key        TEXT    PRIMARY KEY,
+    operation  TEXT    NOT NULL,
+    expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Outbound lanes and what is known of their chats; these rows stay, there are as many as chats.
@@ -109,10 +118,20 @@ CREATE TABLE IF NOT EXISTS deliveries (
     expires_at  INTEGER NOT NULL,
     attempts    INTEGER NOT NULL DEFAULT 0,
     refusals    INTEGER NOT NULL DEFAULT 0,
-    -- The lease under which an attempt was begun and not yet settled.
+    -- The lease under which an attempt was begun and not yet settled, and how many deliveries it carries.
     begun       TEXT,
+    merged      INTEGER NOT NULL DEFAULT 1,
+    -- 1: never carried together with others.
+    apart       INTEGER NOT NULL DEFAULT 0,
     body        TEXT    NOT NULL,
     PRIMARY KEY (chat, pos)
+) STRICT, WITHOUT ROWID;
+
+-- Small values that are shared for a while, and their locks (`<key>:lock`).
+CREATE TABLE IF NOT EXISTS notes (
+    key        TEXT    PRIMARY KEY,
+    value      TEXT    NOT NULL,
+    expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- AUTOINCREMENT: a number is never used again, so a slow reader's trim can't hit later lines.

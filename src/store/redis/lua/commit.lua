@@ -2,7 +2,7 @@
 -- lane made ready, journal lines left.
 -- ARGV: a batch of (lane, lease id, key, request_id, mark ttl ms, session's name or '', its ttl ms, turns, vars, when it was
 -- forgotten as it was read, its line or '', chat's lane, weight, head start ms, depth limit, late ttl ms or '', late
--- received ms, late expires ms, number of replies, replies…, lines…).
+-- received ms, late expires ms, late reply_to, number of replies, replies…, lines…).
 -- Answers each: `done`, `lost`, `full` (nothing applied, the lease holds).
 
 -- Writes an exchange, unless the session was forgotten since it was read.
@@ -20,7 +20,8 @@ local function remember(session, ttl, turns, vars, forgotten, line)
 end
 
 return each(function(lane, lease, key, request_id, mark_ttl, session, session_ttl, turns, vars, forgotten, session_line,
-                     chat, weight, head_start, depth_limit, late_ttl, late_received, late_expires, count, ...)
+                     chat, weight, head_start, depth_limit, late_ttl, late_received, late_expires, late_reply_to, count,
+                     ...)
   count = tonumber(count)
   if not is_held('in', lane, lease) then
     return 'lost'
@@ -38,7 +39,8 @@ return each(function(lane, lease, key, request_id, mark_ttl, session, session_tt
     remember(session, session_ttl, turns, vars, forgotten, session_line)
   end
   if late_ttl ~= '' then
-    redis.call('HSET', K.late(request_id), 'chat', chat, 'key', key, 'received', late_received, 'expires', late_expires)
+    redis.call('HSET', K.late(request_id), 'chat', chat, 'key', key, 'received', late_received, 'expires', late_expires,
+      'reply_to', late_reply_to)
     redis.call('PEXPIRE', K.late(request_id), late_ttl)
   end
   queue_replies(chat, weight, head_start, count, ...)

@@ -11,6 +11,7 @@ use super::outages::recovered;
 use super::*;
 use crate::proxy::{Fault, Proxy};
 use crate::redis_server::RedisServer;
+use crate::store::operators::{operate, operation, tuning};
 
 /// A server behind a proxy, and a handle that nothing happens to.
 struct Behind {
@@ -53,7 +54,8 @@ impl Behind {
 async fn know_every_script(store: &SharedStore) {
     enqueue(store, arrival("warm", "u", "warm", "warm")).await;
     let claimed = take(store).await;
-    let ticket = LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000 };
+    let ticket =
+        LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000, reply_to: Default::default() };
     let replies = vec![reply("warm", "warm", 0, "hi")];
     finish(store, Commit { await_late: Some(ticket), ..commit(&claimed, replies) }).await;
     store.renew(Side::Out, vec![take_reply(store).await.lease], Duration::ZERO).await.expect("renew");
@@ -65,6 +67,8 @@ async fn know_every_script(store: &SharedStore) {
     store.revive(&lane("warm")).await.expect("revive");
     store.session(&member()).await.expect("session");
     store.forget_session(&SessionKey::of_chat(APP, "warm"), LONG).await.expect("forget");
+    store.tune(tuning("warm")).await.expect("tune");
+    operate(store, operation("warm", "none.0", "op")).await;
     store.chats(vec![lane("warm")]).await.expect("chats");
     store.busy_chats(1).await.expect("busy chats");
     store.depth().await.expect("depth");
@@ -99,7 +103,7 @@ async fn half_a_request_is_none() {
 }
 
 async fn nothing_is_lost_or_done_twice(fault: Fault) {
-    use Stage::{Accepted, Answered, Handled, Settled};
+    use Stage::{Accepted, Answered, Handled, Operated, Settled};
     let mut behind = Behind::new(fault).await;
     know_every_script(&behind.direct).await;
     inbound(&mut behind).await;
@@ -107,7 +111,7 @@ async fn nothing_is_lost_or_done_twice(fault: Fault) {
     observed(&mut behind).await;
     remembered(&mut behind).await;
     // Each step is told once, whether the first call made it or the repeat.
-    let expected = vec![Accepted, Handled, Settled, Settled, Settled, Answered, Settled];
+    let expected = vec![Accepted, Handled, Settled, Settled, Settled, Answered, Operated, Settled];
     let mut told = journal(&mut behind).await;
     let forgotten = told.remove("").expect("a session was forgotten");
     assert_eq!(forgotten.len(), if behind.was_applied() { 2 } else { 1 }, "twice is as good as once");
@@ -137,7 +141,8 @@ async fn inbound(behind: &mut Behind) {
     behind.twice(async move |store| store.release(Side::In, vec![lease.clone()], Duration::ZERO).await).await;
     let claimed = take(&behind.direct).await;
 
-    let ticket = LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000 };
+    let ticket =
+        LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000, reply_to: Default::default() };
     let replies = (0..3).map(|seq| reply("r1", "chat", seq, "hi")).collect();
     let call = Commit { await_late: Some(ticket), ..commit(&claimed, replies) };
     let committed = behind.twice(async move |store| store.commit(vec![call.clone()]).await).await;
@@ -180,6 +185,8 @@ async fn outbound(behind: &mut Behind) {
     let settled = behind.twice(async move |store| store.settle(vec![call.clone()]).await).await;
     assert!(matches!((&settled[0], behind.was_applied()), (Settled::Lost, true) | (Settled::Released, false)));
     behind.twice(async |store| store.revive(&lane("chat")).await).await;
+    behind.twice(async |store| store.tune(Tuning { paused: Some(true), ..tuning("chat") }).await).await;
+    behind.twice(async |store| store.tune(Tuning { paused: Some(false), ..tuning("chat") }).await).await;
     assert_eq!(send(&behind.direct, Fate::Delivered).await.delivery.id, "r1.2");
 }
 
@@ -190,6 +197,10 @@ async fn observed(behind: &mut Behind) {
     let answer = late("r1", 1);
     let answered = behind.twice(async move |store| store.answer_late(answer.clone()).await).await;
     assert_eq!(answered, if behind.was_applied() { Answered::Repeat } else { Answered::Queued });
+    // Whoever did it is told so again.
+    let by_hand = operation("chat", "r1.1", "op1");
+    assert_eq!(behind.twice(async move |store| store.operate(by_hand.clone()).await).await, Operated::Done);
+    assert_eq!(operate(&behind.direct, operation("chat", "r1.1", "op2")).await, Operated::Earlier);
     let status = behind.twice(async |store| store.chats(vec![lane("chat")]).await).await;
     assert_eq!(status[0].depth, 1);
     assert_eq!(behind.twice(async |store| store.busy_chats(5).await).await, [lane("chat")]);
