@@ -2,7 +2,7 @@
 
 use super::reader::Table;
 use super::settings::{Order, Session, SessionScope, Workers};
-use super::units;
+use super::units::{self, Mend};
 
 /// Reads the section; messages are handled in the order of `workers`.
 pub(super) fn session(t: &mut Table, workers: &Workers) -> Session {
@@ -21,8 +21,16 @@ pub(super) fn session(t: &mut Table, workers: &Workers) -> Session {
         scope,
         turns: whole(t.whole("turns", 2..=1000), default.turns),
         keep: t.span("keep", default.keep),
-        max_turn: t.parsed("max_turn", units::size).unwrap_or(default.max_turn),
-        max_vars: t.parsed("max_vars", units::size).unwrap_or(default.max_vars),
+        max_turn: t.parsed("max_turn", bounded).unwrap_or(default.max_turn),
+        max_vars: t.parsed("max_vars", bounded).unwrap_or(default.max_vars),
         archive: t.flag("archive", default.archive),
+    }
+}
+
+/// The store reads a session with every message, and a database takes an exchange in one packet.
+fn bounded(text: &str) -> Result<usize, Mend> {
+    match units::size(text) {
+        Ok(bytes) if bytes > 1 << 20 => Err("is more than a session may hold: write at most \"1MiB\"".into()),
+        other => other,
     }
 }

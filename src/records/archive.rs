@@ -7,17 +7,17 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
-use sqlx::{AnyConnection, QueryBuilder, Row};
+use sqlx::{AnyConnection, QueryBuilder, Row as _};
 
 use super::dialect::Dialect;
 use super::trail::{Digest, Recorded, digest};
-use super::write::push_in;
+use super::write::{pieces, push_in};
 use super::{Records, RecordsError};
 use crate::model::{Session, SessionKey, SessionTurn};
 use crate::store::Stage;
 
-/// Rows a statement: an exchange may be as long as some tens of KiB, and servers bound a packet (16 MiB by default).
-const ROWS: usize = 100;
+/// Sessions a question.
+const ROWS: usize = 500;
 
 /// What a flush says of one session.
 #[derive(Default)]
@@ -76,12 +76,32 @@ pub(super) async fn write(db: &mut AnyConnection, dialect: Dialect, lines: &[Rec
             forget(db, dialect, session, forgotten.unwrap_or_default()).await?;
         }
         let forgotten = forgotten.max(before);
-        young.extend(exchanges.into_iter().filter(|line| Some(line.step.at) > forgotten).map(|line| (session, line)));
+        let younger = exchanges.into_iter().filter(|line| Some(line.step.at) > forgotten);
+        young.extend(younger.map(|line| Row::of(session, line)));
     }
-    for rows in young.chunks(ROWS) {
+    for rows in pieces(&young, Row::size) {
         insert(db, dialect, rows).await?;
     }
     Ok(())
+}
+
+/// An exchange as its row.
+struct Row<'l> {
+    session: Digest,
+    line: &'l Recorded,
+    turns: String,
+    vars: Option<String>,
+}
+
+impl<'l> Row<'l> {
+    fn of(session: Digest, line: &'l Recorded) -> Self {
+        let json = |field: &str| line.step.detail.get(field).map(Value::to_string);
+        Self { session, line, turns: json("turns").unwrap_or_else(|| "[]".to_owned()), vars: json("vars") }
+    }
+
+    fn size(&self) -> usize {
+        self.turns.len() + self.vars.as_ref().map_or(0, String::len)
+    }
 }
 
 /// Which session a line is of.
@@ -116,12 +136,11 @@ async fn forget(db: &mut AnyConnection, dialect: Dialect, session: Digest, at: i
     delete.bind(&session[..]).bind(at).execute(db).await.map(drop)
 }
 
-async fn insert(db: &mut AnyConnection, dialect: Dialect, rows: &[(Digest, &Recorded)]) -> Result<(), sqlx::Error> {
+async fn insert(db: &mut AnyConnection, dialect: Dialect, rows: &[Row<'_>]) -> Result<(), sqlx::Error> {
     let mut sql = QueryBuilder::new("INSERT INTO exchanges (session, line, at, turns, vars) ");
-    sql.push_values(rows, |mut values, (session, Recorded { line, step, .. })| {
-        let json = |field: &str| step.detail.get(field).map(Value::to_string);
-        values.push_bind(&session[..]).push_bind(&line[..]).push_bind(step.at);
-        values.push_bind(json("turns").unwrap_or_else(|| "[]".to_owned())).push_bind(json("vars"));
+    sql.push_values(rows, |mut values, Row { session, line, turns, vars }| {
+        values.push_bind(&session[..]).push_bind(&line.line[..]).push_bind(line.step.at);
+        values.push_bind(turns.as_str()).push_bind(vars.as_deref());
     });
     sql.push(dialect.on_repeat(&["session", "line"], &[]));
     sql.build().execute(db).await.map(drop)

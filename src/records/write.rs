@@ -14,6 +14,9 @@ use crate::store::Stage;
 /// Rows a statement: past this size larger ones gain nothing, and a full one is prepared only once.
 const ROWS: usize = 500;
 
+/// Bytes of texts a statement, where it may be more: servers refuse a packet that is too long (16 MiB by default).
+const BYTES: usize = 2 << 20;
+
 /// What a flush says of one message.
 struct Trail<'l> {
     key: &'l MessageKey,
@@ -59,7 +62,10 @@ impl Records {
         let new = messages.iter().map(|(digest, ..)| digest).filter(|digest| !numbers.contains_key(*digest));
         let new = self::numbers(&mut tx, new).await?;
         numbers.extend(new);
-        for rows in lines.chunks(ROWS) {
+        // Texts as keys, values read from JSON: writing it back can't fail.
+        let details = lines.iter().map(|line| serde_json::to_string(&line.step.detail).unwrap_or_default());
+        let rows: Vec<_> = lines.iter().zip(details).collect();
+        for rows in pieces(&rows, |(_, detail)| detail.len()) {
             insert_stages(&mut tx, self.dialect, rows, &numbers).await?;
         }
         for rows in deliveries.chunks(ROWS) {
@@ -93,6 +99,21 @@ impl Records {
         tx.commit().await?;
         Ok(old.len() == limit as usize || more_exchanges)
     }
+}
+
+/// Rows cut into statements: no more than [`ROWS`], and of [`BYTES`] where one has several.
+pub(super) fn pieces<T>(rows: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]> {
+    let (mut pieces, mut from, mut sum) = (Vec::new(), 0, 0);
+    for (at, row) in rows.iter().enumerate() {
+        let size = size(row);
+        if at > from && (at - from == ROWS || sum + size > BYTES) {
+            pieces.push(&rows[from..at]);
+            (from, sum) = (at, 0);
+        }
+        sum += size;
+    }
+    pieces.extend((from < rows.len()).then(|| &rows[from..]));
+    pieces
 }
 
 /// As much of a text as its column takes, counted in characters: a server would refuse the whole flush for one too many.
@@ -178,15 +199,13 @@ async fn upsert_messages(
 async fn insert_stages(
     db: &mut AnyConnection,
     dialect: Dialect,
-    lines: &[Recorded],
+    rows: &[(&Recorded, String)],
     numbers: &Numbers,
 ) -> Result<(), sqlx::Error> {
     let mut sql = QueryBuilder::new("INSERT INTO stages (message, line, at, request_id, stage, detail) ");
-    sql.push_values(lines, |mut values, Recorded { message, line, step, .. }| {
+    sql.push_values(rows, |mut values, (Recorded { message, line, step, .. }, detail)| {
         values.push_bind(numbers.get(message)).push_bind(&line[..]).push_bind(step.at);
-        values.push_bind(&step.request_id).push_bind(step.stage.as_str());
-        // Texts as keys, values read from JSON: writing it back can't fail.
-        values.push_bind(serde_json::to_string(&step.detail).unwrap_or_default());
+        values.push_bind(&step.request_id).push_bind(step.stage.as_str()).push_bind(detail.as_str());
     });
     sql.push(dialect.on_repeat(&["message", "line"], &[]));
     sql.build().execute(db).await.map(drop)
@@ -208,4 +227,17 @@ async fn upsert_deliveries(
     });
     sql.push(dialect.on_repeat(&["id"], &["state", "reason", "errcode", "at"]));
     sql.build().execute(db).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_bounded_in_rows_and_bytes() {
+        let cut = |sizes: &[usize]| pieces(sizes, |size| *size).iter().map(|piece| piece.len()).collect::<Vec<_>>();
+        assert_eq!(cut(&[]), [0; 0]);
+        assert_eq!(cut(&vec![1; 2 * ROWS + 1]), [ROWS, ROWS, 1]);
+        assert_eq!(cut(&[BYTES / 2, BYTES / 2, 1, 3 * BYTES, 1]), [2, 1, 1, 1]);
+    }
 }

@@ -277,6 +277,7 @@ fn sessions() {
         (robot("session = { turns = 1 }"), "session.turns", &["from 2 to 1000"]),
         (robot("session = { keep = \"0s\" }"), "session.keep", &["no time at all"]),
         (robot("session = { max_turn = \"2KB\" }"), "session.max_turn", &["no size"]),
+        (robot("session = { max_vars = \"2MiB\" }"), "session.max_vars", &["at most", "1MiB"]),
     ]);
     let shared =
         Folder::new().gateway("workers = { order = \"chat\" }").app("a", &robot("session = { scope = \"chat\" }"));
