@@ -11,6 +11,8 @@ use super::{Records, RecordsError, archive};
 use crate::model::MessageKey;
 use crate::store::Stage;
 
+/// Characters that the columns of reasons and rules take in a database that counts them.
+const WORDS: usize = 1024;
 /// Rows a statement: past this size larger ones gain nothing, and a full one is prepared only once.
 const ROWS: usize = 500;
 
@@ -189,8 +191,8 @@ async fn upsert_messages(
     );
     sql.push_values(rows, |mut values, (digest, [app, chat, sender, msg_id], row)| {
         values.push_bind(&digest[..]).push_bind(app).push_bind(chat).push_bind(sender).push_bind(msg_id);
-        values.push_bind(&row.request_id).push_bind(row.outcome.as_str()).push_bind(fitting(&row.reason, 255));
-        values.push_bind(fitting(&row.rule, 255)).push_bind(fitting(&row.action, 64)).push_bind(row.received_at);
+        values.push_bind(&row.request_id).push_bind(row.outcome.as_str()).push_bind(fitting(&row.reason, WORDS));
+        values.push_bind(fitting(&row.rule, WORDS)).push_bind(fitting(&row.action, 64)).push_bind(row.received_at);
     });
     sql.push(dialect.on_repeat(&["digest"], &["request_id", "outcome", "reason", "rule", "action"]));
     sql.build().execute(db).await.map(drop)
@@ -223,7 +225,7 @@ async fn upsert_deliveries(
     sql.push_values(rows, |mut values, (message, [app, chat, _, msg_id], row)| {
         values.push_bind(&row.id).push_bind(numbers.get(message)).push_bind(&row.request_id);
         values.push_bind(app).push_bind(chat).push_bind(msg_id).push_bind(row.state.as_str());
-        values.push_bind(fitting(&row.reason, 255)).push_bind(row.errcode).push_bind(row.at);
+        values.push_bind(fitting(&row.reason, WORDS)).push_bind(row.errcode).push_bind(row.at);
     });
     sql.push(dialect.on_repeat(&["id"], &["state", "reason", "errcode", "at"]));
     sql.build().execute(db).await.map(drop)

@@ -255,12 +255,14 @@ async fn work(context: &Context, job: &Job) {
 /// was lost comes back as `Lost`, which is right.
 async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
     let give_up = Instant::now() + context.settings.workers.lease;
-    let mut outage = Outage::new("commit");
+    let mut outage = Outage::of_one_call("commit");
     crash::point(Point::Committing);
     loop {
         match context.store.commit(vec![commit.clone()]).await.map(|answers| answers.first().copied()) {
             Ok(Some(Committed::LaneFull)) if !commit.replies.is_empty() => {
-                error!(request_id = %commit.request_id, "replies dropped: too many wait for this chat (store.lane_depth)");
+                let [app, chat_id, _, msg_id] = commit.key.parts();
+                error!(request_id = %commit.request_id, %app, %chat_id, %msg_id,
+                    "replies dropped: too many wait for this chat (store.lane_depth)");
                 commit = handle::without_room(commit);
             }
             Ok(answer) => return answer,

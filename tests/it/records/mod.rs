@@ -235,12 +235,12 @@ async fn two_gateways_that_write_at_once_give_the_same_rows(kind: In) {
 
 async fn what_is_too_long_for_a_column_is_cut(kind: In) {
     let (_database, records) = records(kind).await;
-    let detail = json!({"rule": "则".repeat(300), "action": "a".repeat(100), "outcome": "dead", "reason": "因".repeat(300),
+    let detail = json!({"rule": "则".repeat(1100), "action": "a".repeat(100), "outcome": "dead", "reason": "因".repeat(1100),
         "words": "x".repeat(100_000)});
     let key = MessageKey::new("app", &"群".repeat(170), &"u".repeat(512), &"m".repeat(512));
     records.write(vec![line(1, Stage::Handled, "r1", &key, detail)]).await.expect("writes");
     let item = records.messages_by_id("r1", None, 1).await.expect("reads").items.remove(0);
-    assert_eq!(item.reason, Some("因".repeat(255)));
+    assert_eq!(item.reason, Some("因".repeat(1024)));
     assert_eq!(item.stages[0]["words"].as_str().map(str::len), Some(100_000));
 }
 
