@@ -31,7 +31,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::lock::{PathLock, lock_path};
 use crate::store::redis::RedisStore;
 use crate::store::{Depth, SharedStore, Spool, StoreError};
-use crate::telemetry::{Health, Metrics};
+use crate::telemetry::{Health, Metrics, Telemetry};
 use crate::worker::Workers;
 
 /// How long giving back takes at most, after `server.drain` is over.
@@ -118,32 +118,22 @@ impl App {
         let clients = Clients { robots: robots.clone(), actions: http.clone() };
         let (alarms, notifier) =
             Notifier::new(&settings.alarms, store.clone(), clients, metrics.clone(), health.clone());
+        let telemetry = Telemetry { alarms: alarms.clone(), metrics: metrics.clone(), health: health.clone() };
         let workers = Workers::new(
             store.clone(),
             settings.clone(),
             routes.clone(),
             Actions::new(http),
-            alarms.clone(),
-            metrics.clone(),
-            health.clone(),
+            records.clone(),
+            telemetry.clone(),
         )?;
-        let sender = Sender::new(
-            store.clone(),
-            settings.clone(),
-            routes.clone(),
-            robots,
-            alarms.clone(),
-            metrics.clone(),
-            health.clone(),
-        );
-        let retain = settings.database.retain;
-        let flusher =
-            Flusher::new(store.clone(), records.clone(), retain, alarms.clone(), metrics.clone(), health.clone());
+        let sender = Sender::new(store.clone(), settings.clone(), routes.clone(), robots, telemetry.clone());
+        let flusher = Flusher::new(store.clone(), records.clone(), &settings.database, telemetry.clone());
         let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
         let ingress = Ingress::new(settings.clone(), intake, metrics.clone());
         let replay = spool.clone().map(|spool| {
             let depth = settings.store.lane_depth;
-            Replay::new(store.clone(), spool, depth, alarms.clone(), metrics.clone(), health.clone())
+            Replay::new(store.clone(), spool, depth, telemetry.clone())
         });
         let holds = sender.holds();
         let state = AdminState {

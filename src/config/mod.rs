@@ -17,10 +17,12 @@ mod faults;
 mod files;
 mod gateway;
 mod kind;
+mod llm;
 mod memory;
 mod reader;
 mod route;
 mod rules;
+mod session;
 pub mod settings;
 #[cfg(test)]
 mod tests;

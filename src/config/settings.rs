@@ -2,6 +2,8 @@
 //! every check of [`super::load`], so later code needs no "if configured wrongly".
 
 mod alarms;
+mod llm;
+mod session;
 mod ways;
 
 use std::collections::BTreeMap;
@@ -12,6 +14,8 @@ use std::time::Duration;
 
 use url::Url;
 
+pub use self::llm::{AnswerFormat, LlmAction};
+pub use self::session::{Session, SessionScope};
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
@@ -152,10 +156,12 @@ pub enum Backend {
 /// The records.
 #[derive(Clone, Debug)]
 pub struct Database {
-    /// `sqlite://…`
+    /// `sqlite://…` or `mysql://…`; may hold a password.
     pub url: Secret,
     /// How long records are kept.
     pub retain: Duration,
+    /// Most journal lines that wait for the database.
+    pub journal_limit: u64,
 }
 
 /// Deduplication.
@@ -251,6 +257,8 @@ pub struct App {
     pub coalesce: bool,
     /// Extra spellings of callback fields.
     pub fields: crate::wecom::payload::Fields,
+    /// What is remembered between two messages.
+    pub session: Session,
     /// Triggers and what they do.
     pub rules: Rules,
 }
@@ -408,6 +416,8 @@ pub enum Action {
     Help,
     /// Asks a service (contract, section 5).
     Http(HttpAction),
+    /// Asks a model.
+    Llm(LlmAction),
 }
 
 /// An HTTP action.
@@ -438,6 +448,7 @@ impl App {
             coalesce: true,
             pace: Pace { limit: 20, window: Duration::from_secs(60) },
             fields: crate::wecom::payload::Fields::default(),
+            session: Session::default(),
             rules: Rules {
                 prefixes: Vec::new(),
                 unknown_command: UnknownCommand::Ignore,

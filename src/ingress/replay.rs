@@ -19,7 +19,7 @@ use crate::alarms::Alarms;
 use crate::crash::{self, Point};
 use crate::model::Lane;
 use crate::store::{self, Arrival, Enqueued, Outage, SharedStore, Spool, Spooled, StoreError};
-use crate::telemetry::{Health, Metrics};
+use crate::telemetry::{Health, Metrics, Telemetry};
 
 /// The loop's name in `/livez`.
 const LOOP: &str = "replay";
@@ -65,14 +65,8 @@ struct Told {
 
 impl Replay {
     /// From `spool` to `store`, whose lanes hold `lane_depth` messages at most.
-    pub fn new(
-        store: SharedStore,
-        spool: Arc<Spool>,
-        lane_depth: u64,
-        alarms: Alarms,
-        metrics: Arc<Metrics>,
-        health: Arc<Health>,
-    ) -> Self {
+    pub fn new(store: SharedStore, spool: Arc<Spool>, lane_depth: u64, telemetry: Telemetry) -> Self {
+        let Telemetry { alarms, metrics, health } = telemetry;
         Self { store, spool, lane_depth, alarms, metrics, health }
     }
 

@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::trail::Recorded;
-use super::{Records, RecordsError};
+use super::{Records, RecordsError, thinning};
 use crate::alarms::{Alarm, Alarms, Kind};
+use crate::config::settings::Database;
 use crate::crash::{self, Point};
 use crate::model::now_ms;
 use crate::store::{SharedStore, StoreError};
-use crate::telemetry::{Health, Metrics};
+use crate::telemetry::{Health, Metrics, Telemetry};
 
 /// Its name among the loops.
 const NAME: &str = "flusher";
@@ -32,9 +33,11 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 const ALARMING: Duration = Duration::from_secs(10);
 /// How long it goes on after it was told to stop: what is left stays in the journal.
 const LAST_FLUSH: Duration = Duration::from_millis(1500);
+/// How long a batch may take: a connection that hangs is given up then.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
 /// Between two looks for old messages.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
-/// Messages forgotten in one transaction: few, so that flushes wait little for it.
+/// Messages (and exchanges) forgotten in one transaction: few, so that flushes wait little for it.
 const PRUNE_STEP: u32 = 500;
 
 /// Why a round came to nothing.
@@ -44,6 +47,8 @@ enum FlushError {
     Journal(#[from] StoreError),
     #[error(transparent)]
     Records(#[from] RecordsError),
+    #[error("the records did not take a batch in time")]
+    Slow,
 }
 
 /// What a round found in the journal.
@@ -60,6 +65,7 @@ pub struct Flusher {
     store: SharedStore,
     records: Records,
     retain: Duration,
+    journal_limit: u64,
     alarms: Alarms,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
@@ -73,16 +79,12 @@ struct Rhythm {
 }
 
 impl Flusher {
-    /// From `store` to `records`; what was received longer than `retain` ago is forgotten.
-    pub fn new(
-        store: SharedStore,
-        records: Records,
-        retain: Duration,
-        alarms: Alarms,
-        metrics: Arc<Metrics>,
-        health: Arc<Health>,
-    ) -> Self {
-        Self { store, records, retain, alarms, metrics, health }
+    /// From `store` to `records`; what was received longer than `retain` ago is forgotten, and while the records are away
+    /// no more than `journal_limit` lines wait.
+    pub fn new(store: SharedStore, records: Records, database: &Database, telemetry: Telemetry) -> Self {
+        let Database { retain, journal_limit, .. } = *database;
+        let Telemetry { alarms, metrics, health } = telemetry;
+        Self { store, records, retain, journal_limit, alarms, metrics, health }
     }
 
     /// Runs until `stop`, then writes what is still there, for a moment at most.
@@ -91,10 +93,13 @@ impl Flusher {
         while !stop.is_cancelled() {
             self.health.tick(NAME);
             let round = self.round(&mut next_prune).await;
-            let records_away = matches!(round, Err(FlushError::Records(_)));
+            let records_away = matches!(round, Err(FlushError::Records(_) | FlushError::Slow));
             let pause = rhythm.after(round);
-            if records_away && rhythm.is_long() {
-                self.alarms.raise(Alarm::of_process(Kind::RecordsAway, ""));
+            if records_away {
+                self.thin().await;
+                if rhythm.is_long() {
+                    self.alarms.raise(Alarm::of_process(Kind::RecordsAway, ""));
+                }
             }
             stop.run_until_cancelled(sleep(pause)).await;
         }
@@ -127,7 +132,7 @@ impl Flusher {
         if unreadable > 0 {
             warn!(unreadable, "passed over journal lines that can't be read");
         }
-        self.records.write(lines).await?;
+        timeout(WRITTEN_WITHIN, self.records.write(lines)).await.map_err(|_| FlushError::Slow)??;
         crash::point(Point::Recorded);
         for batch in &batches {
             self.store.trim_journal(batch).await.inspect_err(|_| self.metrics.store_error("trim_journal"))?;
@@ -141,11 +146,25 @@ impl Flusher {
         Ok(())
     }
 
+    /// Gives up what is too much to wait for the records.
+    async fn thin(&self) {
+        match thinning::thin(&self.store, self.journal_limit).await {
+            Ok(0) => {}
+            Ok(lines) => {
+                self.metrics.given_up(lines);
+                warn!(lines, "journal lines given up: too many wait for the records (database.journal_limit)");
+            }
+            Err(error) => {
+                self.metrics.store_error("rotate_journal");
+                debug!(%error, "the journal could not be shortened");
+            }
+        }
+    }
+
     /// Forgets a few messages; answers whether no old one is left.
     async fn prune(&self) -> Result<bool, FlushError> {
         let retain = i64::try_from(self.retain.as_millis()).unwrap_or(i64::MAX);
-        let forgotten = self.records.prune(now_ms().saturating_sub(retain), PRUNE_STEP).await?;
-        Ok(forgotten < PRUNE_STEP as usize)
+        Ok(!self.records.prune(now_ms().saturating_sub(retain), PRUNE_STEP).await?)
     }
 }
 

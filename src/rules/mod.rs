@@ -142,6 +142,8 @@ pub enum Action {
     Help,
     /// Asks a service.
     Http(settings::HttpAction),
+    /// Asks a model.
+    Llm(settings::LlmAction),
 }
 
 impl Action {
@@ -152,6 +154,7 @@ impl Action {
             ),
             settings::Action::Help => Self::Help,
             settings::Action::Http(http) => Self::Http(http.clone()),
+            settings::Action::Llm(llm) => Self::Llm(llm.clone()),
         }))
     }
 
@@ -161,7 +164,13 @@ impl Action {
             Self::Reply(_) => "reply",
             Self::Help => "help",
             Self::Http(_) => "http",
+            Self::Llm(_) => "llm",
         }
+    }
+
+    /// Whether it is shown what was said before, and what it says is remembered.
+    pub fn sees_session(&self) -> bool {
+        matches!(self, Self::Http(_) | Self::Llm(_))
     }
 }
 

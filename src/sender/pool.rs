@@ -16,7 +16,6 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use crate::alarms::Alarms;
 use crate::config::Settings;
 use crate::sender::channel::Wire;
 use crate::sender::hold::Holds;
@@ -24,7 +23,7 @@ use crate::sender::lane::{self, Context};
 use crate::sender::route::Routes;
 use crate::stop::Stop;
 use crate::store::{Claimed, ClaimedReply, HeldLeases, Outage, SharedStore, Side};
-use crate::telemetry::{Health, Metrics};
+use crate::telemetry::Telemetry;
 
 /// The loop's name in `/livez`.
 const LOOP: &str = "sender";
@@ -41,15 +40,14 @@ impl Sender {
         settings: Arc<Settings>,
         routes: Arc<Routes>,
         client: reqwest::Client,
-        alarms: Alarms,
-        metrics: Arc<Metrics>,
-        health: Arc<Health>,
+        telemetry: Telemetry,
     ) -> Self {
         let wire = Wire::new(client, &settings.wecom.api_base, store.clone(), settings.sender.timeout);
         let apps = settings.apps.values().filter(|app| app.api.is_some()).map(|app| app.id.clone()).collect();
         let holds = Arc::new(Holds::new(store.clone(), apps));
         let settings = settings.sender.clone();
         let held = HeldLeases::new(store.clone(), Side::Out, settings.lease);
+        let Telemetry { alarms, metrics, health } = telemetry;
         Self(Arc::new(Context { store, settings, routes, wire, holds, alarms, metrics, health, held }))
     }
 

@@ -91,7 +91,7 @@ impl Default for Metrics {
         r.register("store_errors", "Store calls that failed, by verb", new.store_errors.clone());
         r.register(
             "journal_lines",
-            "Journal lines by what became of them (recorded, unreadable)",
+            "Journal lines by what became of them (recorded, unreadable, given_up: the database was away)",
             new.journal_lines.clone(),
         );
         r.register("alarms", "Alarms raised, by kind, those held back too", new.alarms.clone());
@@ -161,6 +161,10 @@ impl Metrics {
     /// So many alarms were lost at this place.
     pub fn alarms_lost(&self, kind: &'static str, alarms: usize) {
         self.alarms_lost.get_or_create(&Kind { kind }).inc_by(alarms as u64);
+    }
+    /// Journal lines were given up because too many waited for the records.
+    pub fn given_up(&self, lines: usize) {
+        self.journal_lines.get_or_create(&Kind { kind: "given_up" }).inc_by(lines as u64);
     }
     /// What the store holds now.
     pub fn depth(&self, depth: Depth) {

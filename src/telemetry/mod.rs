@@ -4,5 +4,27 @@ pub mod health;
 pub mod logs;
 pub mod metrics;
 
+use std::sync::Arc;
+
+use crate::alarms::Alarms;
 pub use health::Health;
 pub use metrics::Metrics;
+
+/// Where a loop tells how it fares. Clones are the same.
+#[derive(Clone)]
+pub struct Telemetry {
+    /// What somebody has to know.
+    pub alarms: Alarms,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// That it goes round.
+    pub health: Arc<Health>,
+}
+
+impl Telemetry {
+    /// Nobody is told of anything.
+    pub fn unheard() -> Self {
+        let metrics = Arc::<Metrics>::default();
+        Self { alarms: Alarms::unheard(metrics.clone()), metrics, health: Arc::default() }
+    }
+}

@@ -8,14 +8,17 @@ use futures_util::FutureExt;
 use serde_json::{Value, json};
 use tracing::{error, warn};
 
+use super::recall::{Recalled, recall};
 use super::reply::Origin;
-use super::{AppRuntime, Context, session};
+use super::session::{self, After};
+use super::{AppRuntime, Context};
 use crate::action::{self, Answer};
 use crate::alarms::{Alarm, Kind};
 use crate::crash::{self, Point};
-use crate::model::{Outcome, ReplyTo, now_ms};
-use crate::rules::{Action, Decision, Run};
-use crate::store::{ClaimedMessage, Commit, LateTicket, Line, Stage, Turn};
+use crate::model::{Message, Outcome, ReplyTo, now_ms};
+use crate::records;
+use crate::rules::{Decision, Run};
+use crate::store::{ClaimedMessage, Commit, Exchange, LateTicket, Line, Stage, Turn};
 use crate::wecom::message;
 
 /// What handling decided, before it is a commit.
@@ -27,24 +30,25 @@ struct Decided {
     reason: Option<String>,
     messages: Vec<Value>,
     /// What an action that sees the session said of it.
-    exchange: Option<Exchange>,
+    said: Option<Said>,
 }
 
-#[derive(Default)]
-struct Exchange {
+/// An exchange: upon which session, and the vars that the action set.
+struct Said {
+    upon: Recalled,
     vars: Option<serde_json::Map<String, Value>>,
 }
 
 impl Decided {
     fn ends(outcome: Outcome, rule: Option<String>, reason: Option<String>) -> Self {
-        Self { rule, trigger: None, action: None, outcome, reason, messages: Vec::new(), exchange: None }
+        Self { rule, trigger: None, action: None, outcome, reason, messages: Vec::new(), said: None }
     }
 
     /// The backend failed: the member gets one short apology, the reason goes to the log and the trail.
     fn failed(self, request_id: &str, reason: String) -> Self {
         error!(request_id, rule = self.rule, %reason, "an action failed");
         let messages = vec![action::apology(request_id)];
-        Self { outcome: Outcome::Queued, reason: Some(reason), messages, exchange: None, ..self }
+        Self { outcome: Outcome::Queued, reason: Some(reason), messages, said: None, ..self }
     }
 }
 
@@ -89,11 +93,13 @@ async fn decide(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -
 
 async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run: &Run) -> Decided {
     let message = &claimed.message;
+    let sees_session = run.action.sees_session();
+    let recalled = recall(context, app, claimed, sees_session).await;
     let request = action::Request {
         message,
         chat_name: app.settings.chats.get(&message.chat_id).and_then(|chat| chat.name.as_deref()),
         run,
-        session: &claimed.session,
+        session: &recalled.session,
         rules: &app.rules,
     };
     let began = Instant::now();
@@ -103,7 +109,7 @@ async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run:
     let decided = Decided {
         trigger: Some(run.trigger.as_str()),
         action: Some(run.action.as_str()),
-        exchange: matches!(*run.action, Action::Http(_)).then(Exchange::default),
+        said: sees_session.then_some(Said { upon: recalled, vars: None }),
         ..Decided::ends(Outcome::Silent, Some(run.rule.clone()), None)
     };
     match answer {
@@ -112,7 +118,7 @@ async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run:
         Ok(Answer::Say { messages, vars, .. }) => Decided {
             outcome: if messages.is_empty() { Outcome::Silent } else { Outcome::Queued },
             messages,
-            exchange: decided.exchange.map(|_| Exchange { vars }),
+            said: decided.said.map(|said| Said { vars, ..said }),
             ..decided
         },
         Err(error) => decided.failed(&message.request_id, error.to_string()),
@@ -146,13 +152,7 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
         context.alarms.raise(Alarm::of_chat(Kind::NoRoute, &message.app, &message.chat_id, why));
     }
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
-    let session = decided.exchange.take().map(|exchange| {
-        let (session, fits) = session::after(claimed.session.clone(), &message.text, &decided.messages, exchange.vars);
-        if !fits {
-            warn!(request_id = %message.request_id, "the action's vars are too large; they stay as they were");
-        }
-        (session, session::KEPT)
-    });
+    let exchange = decided.said.take().map(|said| exchange(app, message, &decided.messages, said));
     let handled = json!({
         "rule": decided.rule, "trigger": decided.trigger, "action": decided.action, "outcome": decided.outcome.as_str(), "reason": decided.reason,
         "replies": &replies.summary, "elapsed_ms": millis(began.elapsed()), "redelivered": claimed.redelivered,
@@ -170,7 +170,7 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
         key: origin.key,
         request_id: origin.request_id,
         mark_ttl: app.settings.mark_ttl(message),
-        session,
+        exchange,
         replies: replies.deliveries,
         turn: Turn {
             weight: found.as_ref().map_or(1, |route| route.weight),
@@ -182,6 +182,26 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
     };
     let Decided { rule, action, reason, .. } = decided;
     Handled { commit, outcome, rule, action, reason, replies: replies.summary }
+}
+
+/// What the session is after this exchange.
+fn exchange(app: &AppRuntime, message: &Message, messages: &[Value], said: Said) -> Exchange {
+    let (bounds, Said { upon, vars }) = (&app.settings.session, said);
+    let Recalled { key, session: before, forgotten, whole } = upon;
+    let had_vars = !before.vars.is_empty();
+    let After { session, turns, fits } = session::after(before, bounds, message, messages, vars);
+    if !fits {
+        warn!(request_id = %message.request_id, "the action's vars are too large (session.max_vars); they stay as they were");
+    }
+    // Where older vars may be that we were not shown, none must not mean that there are none.
+    let vars = (!session.vars.is_empty() || (whole && had_vars)).then_some(&session.vars);
+    let line = bounds.archive.then(|| Line {
+        stage: Stage::Exchanged,
+        request_id: message.request_id.clone(),
+        key: key.line_key(&message.msg_id),
+        detail: records::exchange(&turns, vars),
+    });
+    Exchange { key, session, keep: bounds.keep, forgotten, line }
 }
 
 /// The commit that takes the place of one whose replies found no room in the chat's out-lane.

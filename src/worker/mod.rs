@@ -7,6 +7,7 @@
 //! the same `Idempotency-Key`.
 
 mod handle;
+mod recall;
 pub mod reply;
 mod session;
 
@@ -24,13 +25,15 @@ use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::{Settings, settings};
 use crate::crash::{self, Point};
 use crate::model::{Lane, Outcome, now_ms};
+use crate::records::Records;
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 use crate::stop::Stop;
 use crate::store::{
     Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
 };
-use crate::telemetry::{Health, Metrics};
+use crate::telemetry::{Health, Metrics, Telemetry};
+use recall::Archive;
 
 /// The loop's name in `/livez`.
 const LOOP: &str = "workers";
@@ -51,6 +54,7 @@ struct Context {
     routes: Arc<Routes>,
     actions: Actions,
     alarms: Alarms,
+    archive: Archive,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     held: Arc<HeldLeases>,
@@ -77,9 +81,8 @@ impl Workers {
         settings: Arc<Settings>,
         routes: Arc<Routes>,
         actions: Actions,
-        alarms: Alarms,
-        metrics: Arc<Metrics>,
-        health: Arc<Health>,
+        records: Records,
+        telemetry: Telemetry,
     ) -> Result<Self, RuleError> {
         let share = settings.workers.concurrency.div_ceil(2);
         let mut apps = BTreeMap::new();
@@ -91,8 +94,10 @@ impl Workers {
             };
             apps.insert(id.clone(), runtime);
         }
+        let archive = Archive::new(records);
         let held = HeldLeases::new(store.clone(), Side::In, settings.workers.lease);
-        Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, alarms, metrics, health, held })))
+        let Telemetry { alarms, metrics, health } = telemetry;
+        Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, archive, alarms, metrics, health, held })))
     }
 
     /// Works until `stop`, see there.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use wecom_gateway::action::{self, Actions};
-use wecom_gateway::alarms::Alarms;
+use wecom_gateway::records::Records;
 use wecom_gateway::sender::route::Routes;
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::stop::Stop;
 use wecom_gateway::store::SharedStore;
 use wecom_gateway::store::embedded::EmbeddedStore;
-use wecom_gateway::telemetry::{Health, Metrics};
+use wecom_gateway::telemetry::Telemetry;
 use wecom_gateway::worker::Workers;
 
 use crate::callback::gated::Gated;
@@ -26,9 +26,8 @@ async fn a_stop_amid_a_claim_gives_the_lanes_back() {
     let store = Gated::new(EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap());
     let shared: SharedStore = store.clone();
     let (routes, actions) = (Arc::new(Routes::new(&settings)), Actions::new(action::http_client().unwrap()));
-    let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
-    let alarms = Alarms::unheard(metrics.clone());
-    let workers = Workers::new(shared.clone(), settings, routes, actions, alarms, metrics, health).unwrap();
+    let records = Records::open(&settings.database.url).await.unwrap();
+    let workers = Workers::new(shared.clone(), settings, routes, actions, records, Telemetry::unheard()).unwrap();
 
     store.hold_claims(true);
     enqueue(&shared, arrival("c1", "u1", "m1", "r1")).await;

@@ -12,7 +12,6 @@ use tokio::task::JoinHandle;
 
 use super::robot::{Robot, within_reason};
 use super::watched::{Event, Watched};
-use crate::alarms::Alarms;
 use crate::config::{Settings, settings};
 use crate::model::{ChatKind, Delivery, Lane, Message, RouteDigest, Secret, SenderKind, delivery_id, now_ms};
 use crate::sender::channel::http_client;
@@ -22,7 +21,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::{
     Arrival, Begin, Begun, ChatStatus, Commit, Enqueued, Entry, Line, Pace, Settle, SharedStore, Stage, Store, Turn,
 };
-use crate::telemetry::{Health, Metrics};
+use crate::telemetry::Telemetry;
 use crate::wecom::message::text;
 
 pub const APP: &str = "support";
@@ -137,7 +136,7 @@ impl Scene {
             key: message.key(),
             request_id: message.request_id.clone(),
             mark_ttl: MINUTE * 60,
-            session: None,
+            exchange: None,
             replies: replies.collect(),
             turn: Turn { weight: 1, head_start: Duration::ZERO },
             depth_limit: 1000,
@@ -170,9 +169,7 @@ impl Scene {
             settings.clone(),
             Arc::new(Routes::new(&settings)),
             http_client(&settings.sender).expect("a client"),
-            Alarms::unheard(Arc::default()),
-            Arc::new(Metrics::default()),
-            Arc::new(Health::default()),
+            Telemetry::unheard(),
         );
         let stop = Stop::default();
         let task = tokio::spawn({
@@ -245,7 +242,7 @@ impl Scene {
                 max_waiting: 1000,
                 fsync: true,
             },
-            database: settings::Database { url: Secret::default(), retain: MINUTE },
+            database: settings::Database { url: Secret::default(), retain: MINUTE, journal_limit: 1000 },
             dedup: settings::Dedup { ttl: MINUTE * 60, window: Duration::ZERO, max_skew: None },
             workers: settings::Workers {
                 concurrency: 1,

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use wecom_gateway::admin::{self, AdminState};
 use wecom_gateway::alarms::Alarms;
 use wecom_gateway::config;
+use wecom_gateway::config::settings::Database;
 use wecom_gateway::config::settings::{AdminToken, Scope};
 use wecom_gateway::model::{ChatKind, Delivery, Lane, Message, Outcome, Secret, SenderKind, delivery_id, now_ms};
 use wecom_gateway::records::{Flusher, Records};
@@ -20,6 +21,7 @@ use wecom_gateway::sender::Holds;
 use wecom_gateway::sender::route::Routes;
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{Arrival, Begin, Begun, Commit, Committed, Enqueued, Fate, Line, Settle, Stage, Turn};
+use wecom_gateway::telemetry::Telemetry;
 
 const LEASE: Duration = Duration::from_secs(30);
 const TURN: Turn = Turn { weight: 1, head_start: Duration::from_secs(5) };
@@ -118,7 +120,8 @@ impl Desk {
 
     pub fn flusher(&self, records: Records) -> Flusher {
         let AdminState { store, alarms, metrics, health, .. } = self.state.clone();
-        Flusher::new(store, records, Duration::from_secs(3600), alarms, metrics, health)
+        let database = Database { url: Secret::default(), retain: Duration::from_secs(3600), journal_limit: 1000 };
+        Flusher::new(store, records, &database, Telemetry { alarms, metrics, health })
     }
 
     /// Carries what is in the journal now into the records: what a flusher does when it is told to stop.
@@ -165,7 +168,7 @@ impl Desk {
             key: message.key(),
             request_id: message.request_id.clone(),
             mark_ttl: Duration::from_secs(600),
-            session: None,
+            exchange: None,
             replies: vec![reply.clone()],
             turn: TURN,
             depth_limit: 100,
