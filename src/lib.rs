@@ -7,6 +7,7 @@
 //! - [`ingress`]: the callback endpoint: verify, decrypt, parse, enqueue, ack.
 //! - [`wecom`]: the protocol: crypto, payloads, message kinds and limits, verdicts. Pure.
 //! - [`model`]: message, reply, delivery, lane, ids.
+//! - [`member`]: who a member is beyond one chat: the contact book.
 //! - [`store`]: lanes, marks, leases, pace, journal: one trait, two implementations.
 //! - [`worker`]: claims messages, applies [`rules`], runs an [`action`], commits the replies.
 //! - [`sender`]: claims replies, begins, posts through a channel, settles.
@@ -26,6 +27,7 @@ pub mod cli;
 pub mod config;
 pub mod ingress;
 pub mod listener;
+pub mod member;
 pub mod model;
 pub mod records;
 pub mod rules;

@@ -10,6 +10,8 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::member::MemberKey;
+
 /// Text that must not be seen: `Debug` is blank, there is no `Display`.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -93,6 +95,10 @@ impl Message {
     pub fn key(&self) -> MessageKey {
         MessageKey::new(&self.app, &self.chat_id, &self.sender_key, &self.msg_id)
     }
+    /// Who wrote it.
+    pub fn member(&self) -> MemberKey {
+        MemberKey::new(&self.app, &self.sender_key)
+    }
     /// Whether its id is a digest and its payload told no time: the digest of another such event may be the same.
     pub fn is_timeless(&self) -> bool {
         self.sent_at.is_none() && self.msg_id.starts_with(DIGEST_ID)
@@ -113,7 +119,7 @@ pub fn digest_id(digest: &str) -> String {
 /// Percent-encodes what would break a key name: `%`, `:`, `{`, `}` (contract, section 6) and controls.
 const PART: &AsciiSet = &CONTROLS.add(b'%').add(b':').add(b'{').add(b'}');
 
-fn encode(part: &str) -> String {
+pub(crate) fn encode(part: &str) -> String {
     // Only ASCII is encoded: key names keep other characters readable.
     part.split_inclusive(|c: char| !c.is_ascii()).fold(String::with_capacity(part.len()), |mut out, piece| {
         let ascii = piece.trim_end_matches(|c: char| !c.is_ascii());

@@ -54,11 +54,8 @@ fn object(value: Value) -> Map<String, Value> {
 
 fn run(action: Action) -> Run {
     Run {
-        rule: "command:query".into(),
-        trigger: Trigger::Command,
-        action: Arc::new(action),
         command: Some(CommandCall { name: "query".into(), args: object(json!({"order_id": 1001})) }),
-        captures: None,
+        ..Run::new("command:query".into(), Trigger::Command, Arc::new(action))
     }
 }
 
@@ -68,9 +65,13 @@ fn http(url: &str) -> HttpAction {
 
 /// Runs one action for the message above.
 async fn act(run: &Run) -> Result<Answer, ActionError> {
+    act_for(run, &message(), &Profile::default()).await
+}
+
+async fn act_for(run: &Run, message: &Message, profile: &Profile) -> Result<Answer, ActionError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let (message, session, rules) = (message(), session(), fixture::set(|_| {}));
-    let request = Request { message: &message, chat_name: Some("VIP 群"), run, session: &session, rules: &rules };
+    let (session, rules) = (session(), fixture::set(|_| {}));
+    let request = Request { message, chat_name: Some("VIP 群"), run, session: &session, profile, rules: &rules };
     Actions::new(http_client().expect("a client")).run(request).await
 }
 

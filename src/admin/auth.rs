@@ -26,28 +26,42 @@ pub(super) enum Denied {
     Scope(Scope),
 }
 
-/// Lets those in who have a scope.
+/// Who was let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Operator {
+    /// The token's name; `loopback` where none is configured.
+    pub name: String,
+    /// What it may do.
+    pub scope: Scope,
+}
+
+/// Lets those in who have a scope, and tells handlers who it is.
 pub(super) async fn require(
     State((state, scope)): State<(AdminState, Scope)>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    let held = admit(&state.settings.admin.tokens, request.headers(), peer(request.extensions()));
-    match held.and_then(|held| if held >= scope { Ok(()) } else { Err(Denied::Scope(scope)) }) {
-        Ok(()) => next.run(request).await,
+    let operator = admit(&state.settings.admin.tokens, request.headers(), peer(request.extensions()));
+    match operator.and_then(|who| if who.scope >= scope { Ok(who) } else { Err(Denied::Scope(scope)) }) {
+        Ok(who) => {
+            request.extensions_mut().insert(who);
+            next.run(request).await
+        }
         Err(denied) => denied.into_response(),
     }
 }
 
-/// What a client with these headers and from this address may do.
-pub(super) fn admit(tokens: &[AdminToken], headers: &HeaderMap, peer: Option<IpAddr>) -> Result<Scope, Denied> {
+/// Who a client with these headers and from this address is.
+pub(super) fn admit(tokens: &[AdminToken], headers: &HeaderMap, peer: Option<IpAddr>) -> Result<Operator, Denied> {
     if tokens.is_empty() {
-        return if is_loopback(peer) { Ok(Scope::Admin) } else { Err(Denied::Remote) };
+        let local = Operator { name: "loopback".to_owned(), scope: Scope::Admin };
+        return if is_loopback(peer) { Ok(local) } else { Err(Denied::Remote) };
     }
     let sent = bearer(headers).ok_or(Denied::Token)?;
     let sent = Sha256::digest(sent);
     let is_sent = |token: &&AdminToken| Sha256::digest(token.secret.expose())[..].ct_eq(&sent[..]).into();
-    tokens.iter().filter(is_sent).map(|token| token.scope).max().ok_or(Denied::Token)
+    let most = tokens.iter().filter(is_sent).max_by_key(|token| token.scope).ok_or(Denied::Token)?;
+    Ok(Operator { name: most.name.clone(), scope: most.scope })
 }
 
 /// Where a request came from, as far as that is known.
@@ -120,7 +134,8 @@ mod tests {
             (None, Err(Denied::Remote)),
         ] {
             let address = peer.map(|text| text.parse().expect("an address"));
-            assert_eq!(admit(&[], &headers("Bearer x"), address), expected, "{peer:?}");
+            let held = admit(&[], &headers("Bearer x"), address).map(|who| who.scope);
+            assert_eq!(held, expected, "{peer:?}");
         }
     }
 
@@ -137,7 +152,7 @@ mod tests {
             ("Basic one", Err(Denied::Token)),
             ("one", Err(Denied::Token)),
         ] {
-            assert_eq!(admit(&tokens, &headers(sent), here), expected, "{sent}");
+            assert_eq!(admit(&tokens, &headers(sent), here).map(|who| who.scope), expected, "{sent}");
         }
         assert_eq!(admit(&tokens, &HeaderMap::new(), here), Err(Denied::Token));
     }

@@ -13,6 +13,7 @@ mod failure;
 mod probes;
 mod replies;
 mod trails;
+mod users;
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use serde::Deserialize;
 
 use crate::api_error::{ApiError, with_request_id};
@@ -54,16 +55,21 @@ pub struct AdminState {
 
 /// The listener's router.
 pub fn router(state: AdminState) -> Router {
+    let only = |scope| from_fn_with_state((state.clone(), scope), auth::require);
     // Ids may hold a slash, and some proxies decode `%2F`: what follows is taken whole.
     let api = Router::new()
         .route("/messages/{*id}", get(trails::messages))
         .route("/deliveries", get(trails::deliveries))
         .route("/chats", get(chats::list))
         .route("/chats/{app}/{*chat}", get(chats::one))
-        .route("/replies", post(replies::post).layer(from_fn_with_state((state.clone(), Scope::Push), auth::require)))
+        .route("/replies", post(replies::post).layer(only(Scope::Push)))
+        .route(
+            "/users/{app}/{*sender}",
+            put(users::put).delete(users::delete).layer(only(Scope::Admin)).get(users::get),
+        )
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn_with_state((state.clone(), Scope::Read), auth::require));
+        .layer(only(Scope::Read));
     Router::new()
         .route("/livez", get(probes::livez))
         .route("/readyz", get(probes::readyz))

@@ -16,6 +16,7 @@ mod faults;
 mod files;
 mod gateway;
 mod kind;
+mod manners;
 mod memory;
 mod reader;
 mod route;

@@ -1,6 +1,8 @@
 //! The checked settings: what the rest of the program sees. Nothing here is half set; every value has passed
 //! every check of [`super::load`], so later code needs no "if configured wrongly".
 
+mod manners;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use url::Url;
+
+pub use manners::{Audience, Manners, Only, Terms};
 
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
@@ -327,6 +331,8 @@ pub struct Rules {
     pub mention: Option<Action>,
     /// Sentences by which members say who they are.
     pub bindings: Vec<Binding>,
+    /// How it behaves towards members.
+    pub manners: Manners,
 }
 
 /// What an unknown command gets.
@@ -349,6 +355,8 @@ pub struct Command {
     pub summary: String,
     /// In order.
     pub args: Vec<Arg>,
+    /// Whom it is for; `None`: everybody.
+    pub only: Option<Only>,
     /// What it does.
     pub action: Action,
 }
@@ -399,8 +407,10 @@ pub struct Keyword {
 pub struct Binding {
     /// Where the sentence says who; named groups are captures.
     pub pattern: regex::Regex,
-    /// What it does.
-    pub action: Action,
+    /// What it does; without one its captures are kept, and the member is told so.
+    pub action: Option<Action>,
+    /// What it does to its member.
+    pub terms: Terms,
 }
 
 /// What a trigger does.

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::config::settings::{App, AppKind, Arg, ArgKind, Binding, Command, JsonAuth, Keyword, Rules, UnknownCommand};
+use crate::config::settings::{
+    App, AppKind, Arg, ArgKind, Audience, Binding, Command, JsonAuth, Keyword, Manners, Only, Rules, UnknownCommand,
+};
 use crate::model::SenderKind;
 use crate::store::Pace;
 
@@ -21,7 +23,7 @@ fn arg(name: &str, label: &str, kind: ArgKind, required: bool) -> Arg {
 
 fn command(name: &str, aliases: &[&str], args: Vec<Arg>) -> Command {
     let aliases = aliases.iter().map(|alias| alias.to_string()).collect();
-    Command { name: name.into(), aliases, summary: format!("{name} 的说明"), args, action: reply("ok") }
+    Command { name: name.into(), aliases, summary: format!("{name} 的说明"), args, only: None, action: reply("ok") }
 }
 
 fn rules() -> Rules {
@@ -44,8 +46,10 @@ fn rules() -> Rules {
         mention: Some(reply("mention")),
         bindings: vec![Binding {
             pattern: Regex::new(r"绑定的?手机号是?\s*(?P<phone>1\d{10})(?P<tail>x)?").expect("a pattern"),
-            action: reply("bound"),
+            action: Some(reply("bound")),
+            terms: Terms::default(),
         }],
+        manners: Manners::default(),
     }
 }
 

@@ -18,6 +18,7 @@ pub mod embedded;
 mod held;
 pub mod journal;
 pub mod lock;
+mod members;
 mod options;
 mod outage;
 pub mod redis;
@@ -32,6 +33,7 @@ use async_trait::async_trait;
 use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
 pub use held::{Held, HeldLeases};
 pub use journal::{Entry, JournalBatch, Line, Stage};
+pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChange};
 pub use options::Options;
 pub use outage::Outage;
 pub use spool::{Appended, Spool, Spooled};
@@ -138,6 +140,8 @@ pub struct ClaimedMessage {
     pub session: Session,
     /// Whether its mark already held its own id: it was claimed before, and its worker never finished.
     pub redelivered: bool,
+    /// Whether an admin muted its chat.
+    pub muted: bool,
 }
 
 /// What commits a handled message, as one step: head dropped, mark `done`, session written, replies queued in the
@@ -484,6 +488,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Answers when the store can take writes.
     async fn ping(&self) -> Result<()>;
+
+    /// What it keeps of members.
+    fn members(&self) -> &dyn Members;
 
     /// Signals of new work.
     fn wakeups(&self) -> &Wakeups;

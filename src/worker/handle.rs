@@ -9,37 +9,40 @@ use serde_json::{Value, json};
 use tracing::{error, warn};
 
 use super::reply::Origin;
-use super::{AppRuntime, Context, session};
-use crate::action::{self, Answer};
+use super::{AppRuntime, Context, act::act, session, through_outages};
+use crate::action;
+use crate::member::mask_phones_in;
 use crate::model::{Outcome, now_ms};
-use crate::rules::{Action, Decision, Run};
-use crate::store::{ClaimedMessage, Commit, LateTicket, Line, Stage, Turn};
+use crate::rules::{Action, Decision, Trigger, texts};
+use crate::store::{Admitted, ClaimedMessage, Commit, Knock, LateTicket, Line, Stage, Turn};
 use crate::wecom::message;
 
 /// What handling decided, before it is a commit.
-struct Decided {
-    rule: Option<String>,
-    trigger: Option<&'static str>,
-    action: Option<&'static str>,
-    outcome: Outcome,
-    reason: Option<String>,
-    messages: Vec<Value>,
-    /// What an action that sees the session said of it.
-    exchange: Option<Exchange>,
+pub(super) struct Decided {
+    pub rule: Option<String>,
+    pub trigger: Option<&'static str>,
+    pub action: Option<&'static str>,
+    pub outcome: Outcome,
+    pub reason: Option<String>,
+    pub messages: Vec<Value>,
+    /// For the session.
+    pub exchange: Option<Exchange>,
 }
 
+/// What an action that sees the session said of it.
 #[derive(Default)]
-struct Exchange {
-    vars: Option<serde_json::Map<String, Value>>,
+pub(super) struct Exchange {
+    pub vars: Option<serde_json::Map<String, Value>>,
 }
 
 impl Decided {
-    fn ends(outcome: Outcome, rule: Option<String>, reason: Option<String>) -> Self {
+    /// Nothing is said.
+    pub fn ends(outcome: Outcome, rule: Option<String>, reason: Option<String>) -> Self {
         Self { rule, trigger: None, action: None, outcome, reason, messages: Vec::new(), exchange: None }
     }
 
     /// The backend failed: the member gets one short apology, the reason goes to the log and the trail.
-    fn failed(self, request_id: &str, reason: String) -> Self {
+    pub fn failed(self, request_id: &str, reason: String) -> Self {
         error!(request_id, rule = self.rule, %reason, "an action failed");
         let messages = vec![action::apology(request_id)];
         Self { outcome: Outcome::Queued, reason: Some(reason), messages, exchange: None, ..self }
@@ -71,7 +74,11 @@ pub(super) async fn handle(context: &Context, app: &AppRuntime, claimed: &Claime
 
 async fn decide(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -> Decided {
     let message = &claimed.message;
-    match app.rules.decide(message) {
+    let decision = app.rules.decide(message);
+    if let Some(unheard) = unheard(context, app, claimed, &decision).await {
+        return unheard;
+    }
+    match decision {
         Decision::Ignore { reason } => Decided::ends(Outcome::Ignored, None, Some(reason)),
         Decision::Block { rule } => {
             warn!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
@@ -85,34 +92,36 @@ async fn decide(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -
     }
 }
 
-async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run: &Run) -> Decided {
-    let message = &claimed.message;
-    let request = action::Request {
-        message,
-        chat_name: app.settings.chats.get(&message.chat_id).and_then(|chat| chat.name.as_deref()),
-        run,
-        session: &claimed.session,
-        rules: &app.rules,
-    };
-    let began = Instant::now();
-    let answer = context.actions.run(request).await;
-    context.metrics.action(began.elapsed());
-    let decided = Decided {
-        trigger: Some(run.trigger.as_str()),
-        action: Some(run.action.as_str()),
-        exchange: matches!(*run.action, Action::Http(_)).then(Exchange::default),
-        ..Decided::ends(Outcome::Silent, Some(run.rule.clone()), None)
-    };
-    match answer {
-        Ok(Answer::Silent) => decided,
-        Ok(Answer::Later) => Decided { outcome: Outcome::Waiting, ..decided },
-        Ok(Answer::Say { messages, vars, .. }) => Decided {
-            outcome: if messages.is_empty() { Outcome::Silent } else { Outcome::Queued },
-            messages,
-            exchange: decided.exchange.map(|_| Exchange { vars }),
-            ..decided
+/// What would be answered, but in a muted chat or by a member who writes too fast, is not. Chatter counts for nobody.
+async fn unheard(
+    context: &Context,
+    app: &AppRuntime,
+    claimed: &ClaimedMessage,
+    decision: &Decision,
+) -> Option<Decided> {
+    let mutes = match decision {
+        Decision::Ignore { .. } | Decision::Block { .. } => return None,
+        Decision::Say { .. } => None,
+        Decision::Run(run) => match *run.action {
+            Action::Mute(muted) => Some(muted),
+            Action::Reply(_) | Action::Help | Action::Http(_) => None,
         },
-        Err(error) => decided.failed(&message.request_id, error.to_string()),
+    };
+    if claimed.muted && mutes != Some(false) {
+        return Some(Decided::ends(Outcome::Ignored, None, Some("muted".to_owned())));
+    }
+    let rate = app.settings.rules.manners.per_member.filter(|_| mutes.is_none())?;
+    let message = &claimed.message;
+    let knock = || Knock { key: message.key(), request_id: message.request_id.clone(), rate };
+    let reason = Some("member_rate".to_owned());
+    // With the store away for good, the commit will say so.
+    match through_outages(context, "admit", || context.store.members().admit(knock())).await.ok()? {
+        Admitted::Yes => None,
+        Admitted::TooFast => Some(Decided::ends(Outcome::Ignored, None, reason)),
+        Admitted::TooFastFirst => {
+            let messages = vec![message::text(texts::TOO_FAST)];
+            Some(Decided { messages, ..Decided::ends(Outcome::Queued, None, reason) })
+        }
     }
 }
 
@@ -140,7 +149,10 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
     }
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
     let session = decided.exchange.take().map(|exchange| {
-        let (session, fits) = session::after(claimed.session.clone(), &message.text, &decided.messages, exchange.vars);
+        // By what a member says of themselves the session is no place to remember them.
+        let is_binding = decided.trigger == Some(Trigger::Binding.as_str());
+        let said = if is_binding { mask_phones_in(&message.text) } else { message.text.clone() };
+        let (session, fits) = session::after(claimed.session.clone(), &said, &decided.messages, exchange.vars);
         if !fits {
             warn!(request_id = %message.request_id, "the action's vars are too large; they stay as they were");
         }

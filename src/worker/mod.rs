@@ -6,7 +6,9 @@
 //! finished, or at the cut given back: what it did so far existed nowhere, and whoever claims it next starts over under
 //! the same `Idempotency-Key`.
 
+mod act;
 mod handle;
+mod profile;
 pub mod reply;
 mod session;
 
@@ -26,7 +28,8 @@ use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 use crate::stop::Stop;
 use crate::store::{
-    Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
+    self, Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
+    StoreError,
 };
 use crate::telemetry::{Health, Metrics};
 
@@ -51,6 +54,7 @@ struct Context {
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     held: Arc<HeldLeases>,
+    names: profile::Names,
 }
 
 /// One app, ready to handle messages.
@@ -88,7 +92,17 @@ impl Workers {
             apps.insert(id.clone(), runtime);
         }
         let held = HeldLeases::new(store.clone(), Side::In, settings.workers.lease);
-        Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, metrics, health, held })))
+        Ok(Self(Arc::new(Context {
+            store,
+            settings,
+            apps,
+            routes,
+            actions,
+            metrics,
+            health,
+            held,
+            names: Default::default(),
+        })))
     }
 
     /// Works until `stop`, see there.
@@ -222,7 +236,8 @@ async fn work(context: &Context, job: &Job) {
         }
     }
     let began = Instant::now();
-    let handled = handle::handle(context, app, &job.claimed).await;
+    let handling = handle::handle(context, app, &job.claimed);
+    let (handled, ()) = tokio::join!(handling, profile::note_name(context, message));
     match settle(context, handled.commit).await {
         Some(Committed::Done | Committed::LaneFull) => {
             context.metrics.handled(&message.app, handled.outcome);
@@ -243,17 +258,29 @@ async fn work(context: &Context, job: &Job) {
 /// Commits, through store outages, while the lease may still be ours. A commit that was applied although its answer
 /// was lost comes back as `Lost`, which is right.
 async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
-    let give_up = Instant::now() + context.settings.workers.lease;
-    let mut outage = Outage::new("commit");
     loop {
-        match context.store.commit(vec![commit.clone()]).await.map(|answers| answers.first().copied()) {
-            Ok(Some(Committed::LaneFull)) if !commit.replies.is_empty() => {
+        let committed = through_outages(context, "commit", || context.store.commit(vec![commit.clone()])).await.ok()?;
+        match committed.first().copied() {
+            Some(Committed::LaneFull) if !commit.replies.is_empty() => {
                 error!(request_id = %commit.request_id, "replies dropped: too many wait for this chat (store.lane_depth)");
                 commit = handle::without_room(commit);
             }
-            Ok(answer) => return answer,
+            answer => return answer,
+        }
+    }
+}
+
+/// Asks the store, through outages, while a lease lasts.
+async fn through_outages<T, F>(context: &Context, verb: &'static str, ask: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = store::Result<T>>,
+{
+    let give_up = Instant::now() + context.settings.workers.lease;
+    let mut outage = Outage::new(verb);
+    loop {
+        match ask().await {
             Err(error) if Instant::now() < give_up => outage.wait(&error, &context.metrics).await,
-            Err(_) => return None,
+            answer => return answer,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -10,6 +11,7 @@ use crate::action::template::Template;
 use crate::action::{Actions, Answer, Request, http_client};
 use crate::config::action::VALUES;
 use crate::config::settings::{Action, ArgKind};
+use crate::member::{BoundUser, Profile};
 use crate::model::{ChatKind, Message, SenderKind, Session};
 use crate::rules::{self, CommandCall, Run, Trigger};
 
@@ -93,7 +95,7 @@ fn words_and_patterns() {
         (binding(&format!("pattern = '(unclosed'\n{HELP}")), "bindings[0].pattern", &["unclosed group", "correct it"]),
         (binding(&format!("pattern = 'a(?=b)'\n{HELP}")), "bindings[0].pattern", &["look-around"]),
         (binding(HELP), "bindings[0].pattern", &["missing"]),
-        (binding("pattern = 'x'"), "bindings[0].action", &["missing", "in this version", "action = {"]),
+        (binding("pattern = 'x'"), "bindings[0]", &["no action", "captures nothing", "(?P<phone>"]),
         (binding(&format!("pattern = 'x'\nttl = \"week\"\n{HELP}")), "bindings[0].ttl", &["\"week\"", "7d"]),
     ]);
 }
@@ -178,15 +180,21 @@ async fn the_names_that_templates_may_hold_are_those_that_are_filled_in() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let roots = ["chat", "command", "message", "sender", "session", "user"];
     let whole = roots.map(|root| format!("{{{{ {root} }}}}")).join("\n");
-    let run = Run {
-        rule: "command:q".into(),
-        trigger: Trigger::Command,
-        action: Arc::new(rules::Action::Reply(Template::compile(&whole).unwrap())),
-        command: Some(CommandCall { name: "q".into(), args: Map::new() }),
-        captures: None,
-    };
+    let action = Arc::new(rules::Action::Reply(Template::compile(&whole).unwrap()));
+    let command = Some(CommandCall { name: "q".into(), args: Map::new() });
+    let run = Run { command, ..Run::new("command:q".into(), Trigger::Command, action) };
     let (message, session, rules) = (message(), Session::default(), rules::tests::set(|_| {}));
-    let request = Request { message: &message, chat_name: Some("群"), run: &run, session: &session, rules: &rules };
+    let user = BoundUser { id: "u-7".into(), left: Duration::from_secs(60), renew: None };
+    let contact = ["name", "remark", "phone", "email"].map(|field| (field.to_owned(), field.to_owned()));
+    let profile = Profile { user: Some(user), contact: contact.into() };
+    let request = Request {
+        message: &message,
+        chat_name: Some("群"),
+        run: &run,
+        session: &session,
+        profile: &profile,
+        rules: &rules,
+    };
     let answer = Actions::new(http_client().unwrap()).run(request).await.unwrap();
     let Answer::Say { messages, .. } = answer else { panic!("{answer:?}") };
 

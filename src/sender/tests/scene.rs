@@ -257,6 +257,7 @@ fn no_rules() -> settings::Rules {
         keywords: Vec::new(),
         mention: None,
         bindings: Vec::new(),
+        manners: Default::default(),
     }
 }
 

@@ -148,6 +148,7 @@ pub(super) struct HeadMessage {
     body: String,
     session: Option<String>,
     redelivered: bool,
+    muted: bool,
 }
 
 impl HeadMessage {
@@ -155,7 +156,8 @@ impl HeadMessage {
     pub fn read(self) -> Result<ClaimedMessage> {
         let session = self.session.map_or_else(|| Ok(Session::default()), |body| super::from_json(&body))?;
         let message = super::from_json(&self.body)?;
-        Ok(ClaimedMessage { lease: self.lease, message, session, redelivered: self.redelivered })
+        let Self { lease, redelivered, muted, .. } = self;
+        Ok(ClaimedMessage { lease, message, session, redelivered, muted })
     }
 }
 
@@ -254,7 +256,8 @@ fn take(step: &Step<'_>, lane: InLane, head: Stored, redelivered: bool, lease: D
     step.sql("UPDATE in_lanes SET head = ?2, leased = 1, due = ?3, lease = ?4, crashes = ?5 WHERE id = ?1")?
         .execute(params![lane.id, lane.head, step.after(lease), id, lane.crashes])?;
     let lease = Lease { lane: Lane::from_encoded(lane.lane), id };
-    Ok(HeadMessage { lease, session: step.session(&head.key)?, body: head.body, redelivered })
+    let muted = super::members::is_muted(step, &head.key)?;
+    Ok(HeadMessage { lease, session: step.session(&head.key)?, body: head.body, redelivered, muted })
 }
 
 /// A [`Commit`] whose parts are written out before the writer is asked.

@@ -5,7 +5,7 @@
 //! reading JSON) is done in the caller's task. Nothing of the state lives in memory: after a crash the file is everything.
 //!
 //! - `database`, `writer`: the file and its one writer, which the spool uses too.
-//! - `inbound`, `outbound`, `late`, `observe`: the verbs, as functions of one `step::Step`.
+//! - `inbound`, `outbound`, `late`, `members`, `observe`: the verbs, as functions of one `step::Step`.
 //! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
@@ -14,6 +14,7 @@ mod checkpoint;
 pub(super) mod database;
 mod inbound;
 mod late;
+mod members;
 mod observe;
 mod outbound;
 mod pace;
@@ -35,8 +36,8 @@ use self::sweep::Sweeper;
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Options, Result, Settle, Settled, Side, Store, StoreError, Waiting,
-    Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Options, Result, Settle, Settled, Side, Store, StoreError,
+    Waiting, Wakeups,
 };
 use crate::model::{Lane, now_ms};
 
@@ -239,6 +240,10 @@ impl Store for EmbeddedStore {
 
     async fn ping(&self) -> Result<()> {
         self.db.step(observe::ping).await
+    }
+
+    fn members(&self) -> &dyn Members {
+        self
     }
 
     fn wakeups(&self) -> &Wakeups {

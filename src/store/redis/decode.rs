@@ -92,6 +92,16 @@ pub(super) fn committed(value: Value) -> Result<Committed> {
     }
 }
 
+/// Of `admit.lua`.
+pub(super) fn admitted(value: Value) -> Result<Admitted> {
+    match word(value)?.0.as_str() {
+        "yes" => Ok(Admitted::Yes),
+        "first" => Ok(Admitted::TooFastFirst),
+        "no" => Ok(Admitted::TooFast),
+        other => unexpected(other),
+    }
+}
+
 /// Of `answer_late.lua`.
 pub(super) fn answered(value: Value) -> Result<Answered> {
     match word(value)?.0.as_str() {
@@ -128,14 +138,14 @@ fn poisoned(text: &str) -> Option<Poisoned> {
 
 /// An item of `claim_messages.lua`.
 pub(super) fn message(value: Value) -> Result<ClaimedMessage> {
-    let [lane, id, entry, again, turns, vars] = tuple(value)?;
+    let [lane, id, entry, again, muted, turns, vars] = tuple(value)?;
     let part = |value| plain::<Option<String>>(value);
     let session = Session {
         turns: part(turns)?.map_or_else(|| Ok(Vec::new()), |text| json(&text))?,
         vars: part(vars)?.map_or_else(|| Ok(Default::default()), |text| json(&text))?,
     };
     let message = body::<Message>(entry)?;
-    Ok(ClaimedMessage { lease: lease(lane, id)?, message, session, redelivered: plain(again)? })
+    Ok(ClaimedMessage { lease: lease(lane, id)?, message, session, redelivered: plain(again)?, muted: plain(muted)? })
 }
 
 /// An item of `claim_replies.lua`.
@@ -202,7 +212,7 @@ pub(super) fn settled(value: Value, lease: &Lease) -> Result<Settled> {
     }
 }
 
-/// Of `renew.lua`.
+/// Of `renew.lua` and `mute.lua`.
 pub(super) fn renewed(value: Value) -> Result<bool> {
     match value {
         Value::Int(1) => Ok(true),

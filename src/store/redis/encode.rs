@@ -17,7 +17,7 @@ pub(super) fn ms(duration: Duration) -> String {
 }
 
 /// Whole milliseconds, at least one: Redis refuses to keep something for no time.
-fn ttl(duration: Duration) -> String {
+pub(super) fn ttl(duration: Duration) -> String {
     ms(duration.max(Duration::from_millis(1)))
 }
 
@@ -93,6 +93,12 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
     ];
     replies_and_lines(&mut args, &commit.replies, &commit.lines)?;
     Ok(args)
+}
+
+/// For `admit.lua`.
+pub(super) fn knock(knock: &Knock) -> Args {
+    let Knock { key, request_id, rate } = knock;
+    vec![key.as_str().into(), request_id.clone(), rate.limit.to_string(), ttl(rate.window)]
 }
 
 /// For `answer_late.lua`.

@@ -11,8 +11,8 @@ use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Result, Settle, Settled, SharedStore, Side, Store, StoreError, Waiting,
-    Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Result, Settle, Settled, SharedStore, Side, Store, StoreError,
+    Waiting, Wakeups,
 };
 use wecom_gateway::telemetry::Metrics;
 
@@ -185,6 +185,9 @@ impl Store for Gated {
     }
     async fn ping(&self) -> Result<()> {
         self.inner.ping().await
+    }
+    fn members(&self) -> &dyn Members {
+        self.inner.members()
     }
     fn wakeups(&self) -> &Wakeups {
         self.inner.wakeups()

@@ -1,5 +1,6 @@
 -- claim_messages: leases inbound lanes, longest waiting first, and sets the marks of their heads.
--- ARGV and answer: see shared/claim.lua. Item: lane, lease id, entry, 1 when its mark already held its own id, turns, vars.
+-- ARGV and answer: see shared/claim.lua. Item: lane, lease id, entry, 1 when its mark already held its own id, 1 when its
+-- chat is muted, turns, vars.
 
 -- Most heads dropped in one call; a lane with more is given back and the claim ends, for the next call to go on.
 local drops_left = 256
@@ -50,7 +51,8 @@ return claim('in', function(lane, lease, crashed)
     local taken = take_mark(lane, message, crashed)
     if taken then
       local session = redis.call('HMGET', K.session(message.key), 'turns', 'vars')
-      return { lane, lease, entry, taken == 'again' and 1 or 0, session[1], session[2] }
+      local muted = redis.call('HGET', K.chat(message.key:match('^[^:]*:[^:]*')), 'muted')
+      return { lane, lease, entry, taken == 'again' and 1 or 0, muted and 1 or 0, session[1], session[2] }
     end
     redis.call('LPOP', list)
     waits(-1)
