@@ -14,6 +14,7 @@ use url::Url;
 
 use super::*;
 use crate::config::settings::HttpAction;
+use crate::member::BoundUser;
 use crate::model::{ChatKind, Role, Secret, SenderKind, SessionTurn};
 use crate::rules::{Action, CommandCall, Trigger, tests as fixture};
 
@@ -119,6 +120,41 @@ async fn a_bindings_captures_are_its_arguments() {
     assert_eq!(act(&bound).await.expect("an answer"), said(json!([wecom::message::text("138")])));
 }
 
+fn profile() -> Profile {
+    let contact = [("name", "王老五"), ("phone", "13800138000"), ("remark", "大客户"), ("mobile", "13900139000")];
+    let user = BoundUser { id: "u-7".into(), left: Duration::from_secs(60), renew: None };
+    let contact = contact.map(|(field, value)| (field.to_owned(), value.to_owned()));
+    Profile { user: Some(user), contact: contact.into() }
+}
+
+#[tokio::test]
+async fn a_reply_knows_the_member_and_tells_no_phone_to_a_group() {
+    let template =
+        Template::compile("{{ user.name }} {{ user.id }} {{ user.phone }} {{ user.remark }}{{ user.email }}");
+    let known = run(Action::Reply(template.expect("a template")));
+    let heard = Template::compile("{{ args.phone }}").expect("a template");
+    let captures = Some(object(json!({"phone": "13800138000", "none": null})));
+    let heard = Run { command: None, captures, ..run(Action::Reply(heard)) };
+    for (kind, phone) in [(ChatKind::Group, "138****8000"), (ChatKind::Single, "13800138000")] {
+        let message = Message { chat_kind: kind, ..message() };
+        let answer = act_for(&known, &message, &profile()).await.expect("an answer");
+        assert_eq!(answer, said(json!([wecom::message::text(&format!("王老五 u-7 {phone} 大客户"))])));
+        let answer = act_for(&heard, &message, &profile()).await.expect("an answer");
+        assert_eq!(answer, said(json!([wecom::message::text(phone)])));
+    }
+    assert!(known.action.speaks_of_user() && !heard.action.speaks_of_user());
+}
+
+#[tokio::test]
+async fn a_service_is_told_who_the_member_is() {
+    let (url, mut seen) = service(|| NOTHING.into_response()).await;
+    act_for(&run(Action::Http(http(&url))), &message(), &profile()).await.expect("an answer");
+    let (_, body) = seen.recv().await.expect("a request");
+    let sender = serde_json::from_str::<Value>(&body).expect("JSON")["sender"].take();
+    let contact = json!({"name": "王老五", "phone": "13800138000", "remark": "大客户", "mobile": "13900139000"});
+    assert_eq!(sender, json!({"key": "wmA", "kind": "external", "user_id": "u-7", "contact": contact}));
+}
+
 #[tokio::test]
 async fn a_blank_reply_is_silence_and_help_lists_commands() {
     let blank = Template::compile("{{ args.none }} \n").expect("a template");
@@ -188,6 +224,8 @@ async fn what_answers_mean() {
             json!({"text": null, "vars": {"a": 1}, "user_id": "u7"}).to_string(),
             Some(Answer::Say { messages: vec![], vars: Some(object(json!({"a": 1}))), user_id: Some("u7".into()) }),
         ),
+        (200, json!({"user_id": " "}).to_string(), None),
+        (200, json!({"user_id": "topsecret\n"}).to_string(), None),
         // A misspelt field is no silence.
         (200, json!({"Text": "topsecret"}).to_string(), None),
         (200, json!({}).to_string(), None),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tracing::{debug, warn};
 
 use super::{Context, through_outages};
-use crate::member::{MemberKey, NAME, Profile, field_value};
+use crate::member::{BoundUser, MemberKey, NAME, Profile, field_value};
 use crate::model::Message;
 use crate::rules::Run;
 use crate::store::{FieldChange, ProfileChange, StoreError, UserChange};
@@ -72,14 +72,16 @@ pub(super) async fn of(context: &Context, message: &Message, run: &Run) -> Resul
 
 /// This was a use of the binding.
 async fn renew(context: &Context, member: MemberKey, profile: &Profile) {
-    let Some((user, ttl)) = profile.user.as_ref().and_then(|user| user.renew.map(|ttl| (user, ttl))) else { return };
-    if user.left + STALE.min(ttl / 10) >= ttl {
-        return;
-    }
+    let Some(ttl) = profile.user.as_ref().and_then(renewal) else { return };
     let change = ProfileChange { member, user: Some(UserChange::Renew(ttl)), contact: Vec::new() };
     if let Err(error) = context.store.members().change_profile(change).await {
         warn!(%error, "a binding could not be renewed; its next use tries again");
     }
+}
+
+/// For how long a binding is to hold again, once it is worth a write.
+fn renewal(user: &BoundUser) -> Option<Duration> {
+    user.renew.filter(|ttl| user.left + STALE.min(*ttl / 10) < *ttl)
 }
 
 #[cfg(test)]
@@ -98,5 +100,22 @@ mod tests {
             assert!(names.is_news(&MemberKey::new("app", &n.to_string()), "x"));
         }
         assert!(names.0.lock().unwrap().len() <= REMEMBERED);
+    }
+    #[test]
+    fn a_binding_is_renewed_once_it_is_stale() {
+        let minutes = |n| Duration::from_secs(60 * n);
+        let week = minutes(7 * 24 * 60);
+        for (left, renew, want) in [
+            (week, Some(week), None),
+            (week - minutes(59), Some(week), None),
+            (week - minutes(61), Some(week), Some(week)),
+            (minutes(1), Some(week), Some(week)),
+            (minutes(1), None, None),
+            (minutes(56), Some(minutes(60)), None),
+            (minutes(53), Some(minutes(60)), Some(minutes(60))),
+            (week, Some(minutes(1)), None),
+        ] {
+            assert_eq!(renewal(&BoundUser { id: "u".into(), left, renew }), want, "{left:?} {renew:?}");
+        }
     }
 }

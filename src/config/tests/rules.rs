@@ -10,10 +10,11 @@ use super::{Folder, each_app_fault, robot};
 use crate::action::template::Template;
 use crate::action::{Actions, Answer, Request, http_client};
 use crate::config::action::VALUES;
-use crate::config::settings::{Action, ArgKind};
+use crate::config::settings::{Action, ArgKind, Audience, Only, Rules, Terms};
 use crate::member::{BoundUser, Profile};
 use crate::model::{ChatKind, Message, SenderKind, Session};
 use crate::rules::{self, CommandCall, Run, Trigger};
+use crate::store::Pace;
 
 const HELP: &str = "action = { type = \"help\" }";
 
@@ -101,6 +102,44 @@ fn words_and_patterns() {
 }
 
 #[test]
+fn manners() {
+    let rules = |text: &str| robot(&format!("[rules]\n{text}"));
+    let with = |rules: &str, more: &str| robot(&(format!("[rules]\n{rules}\n") + &command("query", more)));
+    let binding = |text: &str| robot(&format!("[[bindings]]\npattern = 'x'\n{text}"));
+    each_app_fault(&[
+        (rules("per_member = \"10\""), "rules.per_member", &["\"10\"", "\"20/min\""]),
+        (rules("per_member = \"0/min\""), "rules.per_member", &["at least"]),
+        (rules("mute = [\"静音\"]"), "rules.mute", &["nobody", "admins"]),
+        (rules("admins = [\"zs\"]\nunmute = []"), "rules.unmute", &["empty", "name the command"]),
+        (rules("admins = [\"zs\"]\nmute = [\"/x\"]"), "rules.mute[0]", &["prefix \"/\""]),
+        (rules("admins = [\"zs\"]\nmute = [\"x\"]\nunmute = [\"X\"]"), "rules.unmute[0]", &["rules.mute[0]"]),
+        (with("admins = [\"zs\"]", "aliases = [\"静音\"]"), "commands[0].aliases[0]", &["rules.mute[1]", "rename"]),
+        (with("", "only = \"members\""), "commands[0].only", &["\"bound\", \"internal\", \"external\", \"admin\""]),
+        (with("", "only = \"admin\""), "commands[0].only", &["nobody yet", "[rules] admins"]),
+        (with("", "only_text = \"x\""), "commands[0].only_text", &["only = \"bound\""]),
+        (with("", "only = \"bound\"\nonly_text = \"\""), "commands[0].only_text", &["empty"]),
+        (binding("unbind = true\nttl = \"1d\""), "bindings[0].ttl", &["unbind ends one"]),
+        (binding("unbind = true\nrenew_on_use = true"), "bindings[0].renew_on_use", &["unbind ends one"]),
+        (binding(&format!("unbind = 1\n{HELP}")), "bindings[0].unbind", &["true or false"]),
+    ]);
+    let text = with(
+        "per_member = \"10/min\"\nadmins = [\"zs\"]\nmute = [\"shh\"]",
+        "only = \"bound\"\nonly_text = \"先绑定\"",
+    );
+    let text = text
+        + "[[bindings]]\npattern = '(?P<phone>1\\d{10})'\nttl = \"1d\"\nrenew_on_use = true\n[[bindings]]\npattern = '解绑'\nunbind = true";
+    let app = Folder::new().app("a", &text).settings().apps["a"].clone();
+    let Rules { manners, commands, bindings, .. } = &app.rules;
+    let minute = Duration::from_secs(60);
+    assert_eq!(manners.per_member, Some(Pace { limit: 10, window: minute }));
+    assert_eq!((manners.mute.as_slice(), manners.unmute.len()), (["shh".to_owned()].as_slice(), 2));
+    assert_eq!(commands[0].only, Some(Only { audience: Audience::Bound, text: Some("先绑定".into()) }));
+    assert_eq!(bindings[0].terms, Terms { unbind: false, ttl: minute * 60 * 24, renew_on_use: true });
+    assert_eq!(bindings[1].terms, Terms { unbind: true, ..Terms::default() });
+    assert!(bindings.iter().all(|binding| binding.action.is_none()));
+}
+
+#[test]
 fn sensitive_words_come_from_list_and_file() {
     let app = robot("[rules]\nsensitive = [\"甲\"]\nsensitive_file = \"words.txt\"");
     let folder = Folder::new().file("apps/words.txt", "\u{feff}乙\r\n\n\u{200b}\n 丙 丁 \n").app("a", &app);
@@ -157,7 +196,7 @@ fn templates_hold_plain_values_only() {
         (reply("{{ args.orderid }}"), key, &["`args.orderid`", "did you mean `args.order_id`"]),
         (reply("{{ args.order_id.x }}"), key, &["isn't there", "did you mean `args.order_id`"]),
         (reply("{{ user.nme }}"), key, &["`user.nme`", "did you mean `user.name`"]),
-        (reply("{{ user.name }} {{ user }}"), key, &["`user`", "write one of args.order_id, user.name, chat.id"]),
+        (reply("{{ user.name }} {{ user }}"), key, &["`user`", "write one of args.order_id, user.name, user.id"]),
         (reply("{{ session.turns.0.text }}"), key, &["isn't there", "session.vars"]),
         (keyword("{{ args.x }}"), "keywords[0].action.text", &["`args.x`", "isn't there: write one of user.name"]),
         (keyword("{{ args }}"), "keywords[0].action.text", &["`args`", "isn't there"]),
