@@ -25,6 +25,7 @@ pub mod api_error;
 pub mod app;
 pub mod cli;
 pub mod config;
+mod crash;
 pub mod ingress;
 pub mod listener;
 pub mod member;

@@ -22,22 +22,29 @@ pub enum Backend {
     Embedded,
     RedisEverysec,
     RedisAlways,
+    /// Without durability, to see what it costs: nothing waits for the disk.
+    EmbeddedUnsynced,
+    RedisUnsaved,
 }
 
 impl Backend {
     pub const ALL: [Self; 3] = [Self::Embedded, Self::RedisEverysec, Self::RedisAlways];
+    pub const CARELESS: [Self; 2] = [Self::EmbeddedUnsynced, Self::RedisUnsaved];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Embedded => "embedded",
             Self::RedisEverysec => "Redis everysec",
             Self::RedisAlways => "Redis always",
+            Self::EmbeddedUnsynced => "embedded, fsync = false",
+            Self::RedisUnsaved => "Redis without AOF",
         }
     }
 
     fn redis(self) -> Option<RedisServer> {
         let fsync = match self {
-            Self::Embedded => return None,
+            Self::Embedded | Self::EmbeddedUnsynced => return None,
+            Self::RedisUnsaved => return Some(RedisServer::spawn(&["--appendonly", "no"])),
             Self::RedisEverysec => "everysec",
             Self::RedisAlways => "always",
         };
@@ -95,6 +102,9 @@ impl Gateway {
             .set("admin", "listen", admin.to_string())
             .set("sender", "max_chats", CHATS_AT_ONCE)
             .app(APP, app(fake, chats));
+        if backend == Backend::EmbeddedUnsynced {
+            scenario = scenario.set("store", "fsync", false);
+        }
         if let Some(redis) = &redis {
             scenario = scenario.on_redis(redis.url().expose());
         }

@@ -196,7 +196,8 @@ async fn callbacks_round(plan: Plan, prepared: &mut Prepared, measured: &mut Mea
         note(Answerer::Plain, plain);
         note(Answerer::Opened, against(Role::Opened, connections, plan, &prepared.sample)?);
         let distinct = prepared.distinct(plain.shot.rate(), plan.seconds)?;
-        for backend in Backend::ALL {
+        let careless: &[Backend] = if connections == CONNECTIONS[0] { &Backend::CARELESS } else { &[] };
+        for backend in Backend::ALL.iter().chain(careless).copied() {
             let answered = acked(backend, connections, plan.seconds, distinct).await;
             note(Answerer::Gateway(backend), answered.with_context(|| format!("{backend:?}, {connections}"))?);
         }

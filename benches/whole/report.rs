@@ -20,6 +20,9 @@ fn name(answerer: Answerer) -> String {
     match answerer {
         Answerer::Plain => "bare axum, answers `success`".into(),
         Answerer::Opened => "verify, decrypt, parse; no store".into(),
+        Answerer::Gateway(backend) if Backend::CARELESS.contains(&backend) => {
+            format!("gateway, ack, {}", backend.as_str())
+        }
         Answerer::Gateway(backend) => format!("gateway, durable ack, {}", backend.as_str()),
     }
 }
@@ -48,6 +51,7 @@ fn write_all(out: &mut String, plan: Plan, machine: &Machine, measured: &Measure
         let [few, many] = CONNECTIONS.map(|connections| share(measured, answerer, connections));
         writeln!(out, "| {} | {few:.2} | {many:.2} |", name(answerer))?;
     }
+    durability(out, measured)?;
     let rate = median(rates(measured, Answerer::Plain, CONNECTIONS[0]));
     writeln!(out, "\n| end to end, as a share of bare axum's {rate:.0} callbacks/s | fixed reply | asks a service |")?;
     writeln!(out, "| --- | ---: | ---: |")?;
@@ -60,6 +64,20 @@ fn write_all(out: &mut String, plan: Plan, machine: &Machine, measured: &Measure
     ground(out, plan, machine)
 }
 
+/// Acks with durability as a share of those of the same store without.
+fn durability(out: &mut String, measured: &Measured) -> std::fmt::Result {
+    writeln!(out, "\n| durable acks, {} connections | without durability | share |", CONNECTIONS[0])?;
+    writeln!(out, "| --- | --- | ---: |")?;
+    let [unsynced, unsaved] = Backend::CARELESS;
+    let pairs = [(Backend::Embedded, unsynced), (Backend::RedisEverysec, unsaved), (Backend::RedisAlways, unsaved)];
+    for (durable, careless) in pairs {
+        let of = |backend| rates(measured, Answerer::Gateway(backend), CONNECTIONS[0]);
+        let share = median(of(durable).zip(of(careless)).map(|(durable, careless)| durable / careless));
+        writeln!(out, "| {} | {} | {share:.2} |", durable.as_str(), careless.as_str())?;
+    }
+    Ok(())
+}
+
 fn callbacks(out: &mut String, measured: &Measured) -> std::fmt::Result {
     writeln!(
         out,
@@ -67,7 +85,7 @@ fn callbacks(out: &mut String, measured: &Measured) -> std::fmt::Result {
     )?;
     writeln!(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")?;
     for connections in CONNECTIONS {
-        for answerer in answerers() {
+        for answerer in answerers().chain(Backend::CARELESS.map(Answerer::Gateway)) {
             if let Some(rounds) = measured.callbacks.get(&(answerer, connections)) {
                 callbacks_row(out, &name(answerer), connections, rounds)?;
             }

@@ -10,6 +10,8 @@ use crate::telemetry::logs;
 
 pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     logs::init(&settings.log).map_err(Failure::running)?;
+    #[cfg(feature = "crash-points")]
+    crate::crash::arm().map_err(|error| Failure { code: super::MISCONFIGURED, text: error.to_string() })?;
     runtime()?.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::running)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::running)?;

@@ -201,6 +201,7 @@ fn store(t: &mut Table) -> Store {
         lane_depth: t.whole("lane_depth", 1..=u64::MAX).unwrap_or(10_000),
         spool_limit: spool.then_some(spool_limit),
         max_waiting: t.whole("max_waiting", 1..=u64::MAX).unwrap_or(1_000_000),
+        fsync: t.flag("fsync", true),
     };
     if store.replicas > 0 && backend == Backend::Embedded {
         t.fault("replicas", "the embedded store has no replicas to wait for: write 0, or [store] backend = \"redis\"");

@@ -45,8 +45,8 @@ pub struct Settings {
 impl Settings {
     /// What the store is opened with.
     pub fn store_options(&self) -> Options {
-        let Store { shards, replicas, max_waiting, .. } = self.store;
-        Options { shards, replicas, max_waiting, poison_after: self.workers.poison_after }
+        let Store { shards, replicas, max_waiting, fsync, .. } = self.store;
+        Options { shards, replicas, max_waiting, poison_after: self.workers.poison_after, fsync }
     }
 }
 
@@ -133,6 +133,8 @@ pub struct Store {
     pub spool_limit: Option<u64>,
     /// Most messages and deliveries that may wait in the whole store.
     pub max_waiting: u64,
+    /// Embedded: whether the disk must have a message before its ack.
+    pub fsync: bool,
 }
 
 /// Which store.

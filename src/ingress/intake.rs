@@ -13,6 +13,7 @@ use std::time::Instant;
 use tokio::time::timeout;
 use tracing::warn;
 
+use crate::crash::{self, Point};
 use crate::store::{self, Appended, Arrival, Enqueued, SharedStore, Spool, StoreError};
 use crate::telemetry::Metrics;
 
@@ -76,7 +77,10 @@ impl Intake {
     async fn enqueue(&self, arrival: Arrival) -> store::Result<Taken> {
         let answers = self.store.enqueue(vec![arrival]).await.inspect_err(|_| self.metrics.store_error("enqueue"))?;
         match answers.first() {
-            Some(Enqueued::Stored) => Ok(Taken::Stored),
+            Some(Enqueued::Stored) => {
+                crash::point(Point::Enqueued);
+                Ok(Taken::Stored)
+            }
             Some(Enqueued::Duplicate) => Ok(Taken::Duplicate),
             Some(Enqueued::LaneFull) => Ok(Taken::Refused("lane_full")),
             Some(Enqueued::StoreFull) => Ok(Taken::Refused("store_full")),
@@ -94,6 +98,7 @@ impl Intake {
                 return Taken::Refused("store_unavailable");
             }
         }
+        crash::point(Point::Spooled);
         self.metrics.spooled();
         Taken::Spooled
     }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
+use crate::crash::{self, Point};
 use crate::model::Lane;
 use crate::store::{self, Arrival, Enqueued, Outage, SharedStore, Spool, Spooled, StoreError};
 use crate::telemetry::{Health, Metrics};
@@ -111,6 +112,9 @@ impl Replay {
         let Some(last) = batch.last().map(|spooled| spooled.seq) else { return Ok(false) };
         let mut done = Vec::new();
         let offered = self.offer(batch, pass, told, &mut done).await;
+        if !done.is_empty() {
+            crash::point(Point::Replayed);
+        }
         // Also where the store went away half way: what it took goes.
         told.replayed += done.len() as u64;
         self.metrics.replayed(done.len());

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use super::trail::Recorded;
 use super::{Records, RecordsError};
+use crate::crash::{self, Point};
 use crate::model::now_ms;
 use crate::store::{SharedStore, StoreError};
 use crate::telemetry::{Health, Metrics};
@@ -117,6 +118,7 @@ impl Flusher {
             warn!(unreadable, "passed over journal lines that can't be read");
         }
         self.records.write(lines).await?;
+        crash::point(Point::Recorded);
         for batch in &batches {
             self.store.trim_journal(batch).await.inspect_err(|_| self.metrics.store_error("trim_journal"))?;
         }

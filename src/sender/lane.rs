@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 
 use crate::config::settings;
+use crate::crash::{self, Point};
 use crate::model::{Delivery, now_ms};
 use crate::sender::fate::{Decision, Tally, decide};
 use crate::sender::route::{NoRoute, Route, Routes, guard};
@@ -81,6 +82,7 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let route = guard(&delivery.route, &delivery.app, &delivery.chat_id, &context.routes);
     let (decision, sent) = match ready(context, head, *begun, route).await {
         Ready::Send(route) => {
+            crash::point(Point::Begun);
             let sent = send(context, delivery, route).await;
             (decide(sent.verdict, Tally::from(head), &route.digest, rand::random()), Some(sent))
         }
@@ -148,6 +150,7 @@ async fn begin(context: &Context, head: &ClaimedReply, route: &Route) -> Option<
         pace: route.pace,
         lease_for: context.settings.lease,
     };
+    crash::point(Point::Beginning);
     insist(context, "begin", || context.store.begin(vec![begin.clone()])).await
 }
 
@@ -166,7 +169,10 @@ async fn send(context: &Context, delivery: &Delivery, route: &Route) -> Sent {
 }
 
 async fn finish(context: &Context, settle: Settle) -> Option<Head> {
-    match insist(context, "settle", || context.store.settle(vec![settle.clone()])).await {
+    crash::point(Point::Settling);
+    let settled = insist(context, "settle", || context.store.settle(vec![settle.clone()])).await;
+    crash::point(Point::Settled);
+    match settled {
         Some(Settled::Next(reply, begun)) => Some(Head { reply: *reply, begun }),
         Some(Settled::Released | Settled::Parked(_)) => None,
         Some(Settled::Lost) | None => {

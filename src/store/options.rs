@@ -13,11 +13,14 @@ pub struct Options {
     pub poison_after: u32,
     /// Redis: so many replicas must have a write before `enqueue`, `begin` and a fused begin answer.
     pub replicas: u32,
+    /// Embedded: whether the disk must have a write before it is answered. Without it an answer survives the end of the
+    /// process, but not that of the machine.
+    pub fsync: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { shards: 1, max_waiting: 1_000_000, poison_after: 5, replicas: 0 }
+        Self { shards: 1, max_waiting: 1_000_000, poison_after: 5, replicas: 0, fsync: true }
     }
 }
 

@@ -80,7 +80,7 @@ impl Spool {
     pub fn open(path: &Path, limit: u64) -> Result<Self> {
         create_folder(path)?;
         let file = path.join(FILE);
-        let mut conn = connect(&file)?;
+        let mut conn = connect(&file, true)?;
         let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         lay_out(&transaction, &file, LAYOUT, SCHEMA)?;
         let count = "SELECT count(*), coalesce(sum(octet_length(message)), 0) FROM spooled";

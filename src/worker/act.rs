@@ -12,6 +12,7 @@ use super::handle::{Decided, Exchange};
 use super::{AppRuntime, Context, profile, through_outages};
 use crate::action::{self, Answer};
 use crate::config::settings::Terms;
+use crate::crash::{self, Point};
 use crate::member::field_value;
 use crate::model::{Lane, Message, Outcome};
 use crate::rules::{Action, Run, Trigger, texts};
@@ -44,6 +45,7 @@ pub(super) async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMe
     };
     let began = Instant::now();
     let answer = context.actions.run(request).await;
+    crash::point(Point::Acted);
     context.metrics.action(began.elapsed());
     let answer = match answer {
         Ok(answer) => answer,
@@ -88,7 +90,10 @@ async fn remember(
     let Some(change) = change(app, message, run, answer) else { return Ok(None) };
     through_outages(context, "change_profile", || members.change_profile(change.clone())).await?;
     let (word, confirmation) = match &change.user {
-        Some(UserChange::Unbind) => ("unbound", Some(texts::UNBOUND)),
+        Some(UserChange::Unbind) => {
+            context.names.forget(&change.member);
+            ("unbound", Some(texts::UNBOUND))
+        }
         Some(UserChange::Bind { .. } | UserChange::Renew(_)) => ("bound", Some(texts::BOUND)),
         None => ("noted", None),
     };

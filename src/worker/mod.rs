@@ -23,6 +23,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::action::Actions;
 use crate::config::{Settings, settings};
+use crate::crash::{self, Point};
 use crate::model::{Lane, Outcome, now_ms};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
@@ -138,6 +139,9 @@ async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Stop) {
                 outage.over();
                 poisoned.iter().for_each(|message| give_up(context, message));
                 let found = !items.is_empty();
+                if found {
+                    crash::point(Point::Claimed);
+                }
                 start(context, tasks, items, taken, stop).await;
                 if !found {
                     let work = context.store.wakeups().wait(Side::In, next_wake.unwrap_or(IDLE).min(IDLE));
@@ -240,6 +244,7 @@ async fn work(context: &Context, job: &Job) {
     let (handled, ()) = tokio::join!(handling, profile::note_name(context, message));
     match settle(context, handled.commit).await {
         Some(Committed::Done | Committed::LaneFull) => {
+            crash::point(Point::Committed);
             context.metrics.handled(&message.app, handled.outcome);
             info!(
                 request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
@@ -258,6 +263,7 @@ async fn work(context: &Context, job: &Job) {
 /// Commits, through store outages, while the lease may still be ours. A commit that was applied although its answer
 /// was lost comes back as `Lost`, which is right.
 async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
+    crash::point(Point::Committing);
     loop {
         let committed = through_outages(context, "commit", || context.store.commit(vec![commit.clone()])).await.ok()?;
         match committed.first().copied() {

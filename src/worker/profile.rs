@@ -39,7 +39,8 @@ impl Names {
         true
     }
 
-    fn forget(&self, member: &MemberKey) {
+    /// Its name is news again.
+    pub fn forget(&self, member: &MemberKey) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(member);
     }
 }
@@ -103,7 +104,7 @@ mod tests {
     }
     #[test]
     fn a_binding_is_renewed_once_it_is_stale() {
-        let minutes = |n| Duration::from_secs(60 * n);
+        let minutes = |n: u64| Duration::from_secs(60 * n);
         let week = minutes(7 * 24 * 60);
         for (left, renew, want) in [
             (week, Some(week), None),

@@ -6,7 +6,9 @@
 mod admin;
 mod callback;
 mod compare;
+mod crash;
 mod gateway;
+mod members;
 mod proxy;
 mod redis_server;
 mod simulate;
@@ -14,4 +16,5 @@ mod spool;
 mod stopping;
 mod store;
 mod trouble;
+mod worker;
 mod world;

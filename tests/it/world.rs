@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use reqwest::Method;
 use serde_json::Value;
 use wecom_gateway::app::App;
 use wecom_gateway::config::settings::AppKind;
@@ -77,6 +78,15 @@ impl World {
         assert_eq!(status, Some(200), "{msg_id} from {sender} in {chat}");
     }
 
+    /// Another gateway on the same store, as another process is, with a folder of its own; and a caller to it.
+    pub async fn beside(&self, folder: &std::path::Path) -> (App, Caller) {
+        let mut settings = wecom_gateway::config::load(&self.scenario.write().unwrap()).unwrap();
+        settings.store.path = folder.to_owned();
+        let app = App::start(settings).await.unwrap();
+        let caller = caller(&app, &self.scenario, APP);
+        (app, caller)
+    }
+
     /// A caller of another app.
     pub fn caller_of(&self, app: &str) -> Caller {
         caller(&self.app, &self.scenario, app)
@@ -113,8 +123,13 @@ impl World {
 
     /// `POST /api/v1/…`: status and answer.
     pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.call(Method::POST, path, body).await
+    }
+
+    /// Any request to `/api/v1/…`: status and answer.
+    pub async fn call(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
         let url = format!("http://{}/api/v1/{path}", self.app.admin_addr());
-        let answer = self.http.post(&url).json(body).send().await.unwrap();
+        let answer = self.http.request(method, &url).json(body).send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     }
 

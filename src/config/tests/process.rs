@@ -24,6 +24,7 @@ fn an_empty_file_gives_the_defaults_of_the_contract() {
     );
     assert_eq!(s.store.redis.expose(), "redis://127.0.0.1:6379");
     assert_eq!((s.store.replicas, s.store.max_waiting, s.workers.poison_after), (0, 1_000_000, 5));
+    assert!(s.store.fsync);
     assert_eq!((s.database.url.expose(), s.database.retain), ("sqlite://data/records.db", secs(30 * 86_400)));
     assert_eq!((s.dedup.ttl, s.dedup.window, s.dedup.max_skew), (secs(3600), secs(10), Some(secs(1800))));
     assert_eq!((s.workers.concurrency, s.workers.lease, s.workers.order), (512, secs(30), Order::Sender));

@@ -17,6 +17,7 @@ use reqwest::{Client, ClientBuilder, Response, redirect, retry};
 use serde_json::Value;
 
 use crate::config::settings;
+use crate::crash::{self, Point};
 use crate::wecom::verdict::{Reply, read_answer};
 
 /// Most bytes of an answer that are read; WeCom's are a few hundred.
@@ -57,6 +58,7 @@ pub(super) async fn post(client: &Client, url: &str, message: &Value) -> Reply {
         Ok(answer) => answer,
         Err(error) => return no_answer(error),
     };
+    crash::point(Point::Written);
     let status = answer.status().as_u16();
     match read_capped(answer).await {
         Ok(body) => read_answer(status, &body),

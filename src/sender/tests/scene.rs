@@ -226,6 +226,7 @@ impl Scene {
                 lane_depth: 1000,
                 spool_limit: None,
                 max_waiting: 1000,
+                fsync: true,
             },
             database: settings::Database { url: Secret::default(), retain: MINUTE },
             dedup: settings::Dedup { ttl: MINUTE * 60, window: Duration::ZERO, max_skew: None },

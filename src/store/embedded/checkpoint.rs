@@ -32,7 +32,7 @@ pub(super) struct Checkpoints {
 impl Checkpoints {
     /// Starts the copier for the database at `file`, in a thread that bears its `name`.
     pub fn start(file: &Path, name: &str) -> Result<(Self, JoinHandle<()>)> {
-        let conn = connect(file)?;
+        let conn = connect(file, true)?;
         let (start, asked) = channel();
         let copied = Arc::new(AtomicBool::new(false));
         let done = copied.clone();

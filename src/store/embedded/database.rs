@@ -1,6 +1,6 @@
 //! One SQLite file and its one writer: what the embedded store and the spool keep their things in.
 //!
-//! Write-ahead log, `synchronous = FULL`: what was answered is on the disk. Nothing of the state lives in memory: after a
+//! Write-ahead log, `synchronous = FULL` (but where the owner does not want it): what was answered is on the disk. Nothing of the state lives in memory: after a
 //! crash the file is everything. Locking the folder is the caller's, see [`crate::store::lock`].
 
 use std::path::Path;
@@ -82,15 +82,15 @@ impl Drop for Database {
     }
 }
 
-/// Opens (or makes) `file`.
-pub(in crate::store) fn connect(file: &Path) -> Result<Connection> {
+/// Opens (or makes) `file`. With `fsync` a commit returns once the disk has it.
+pub(in crate::store) fn connect(file: &Path, fsync: bool) -> Result<Connection> {
     let conn = Connection::open(file)?;
     conn.busy_timeout(BUSY)?;
     conn.set_prepared_statement_cache_capacity(64);
     // Plans must not depend on bound values: else each `LIMIT ?` is planned anew whenever its value changes.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
-    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "synchronous", if fsync { "FULL" } else { "OFF" })?;
     // Checkpoints are ours, and a log that grew once is cut back by them.
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
     conn.pragma_update(None, "journal_size_limit", LOG_BOUND as i64)?;

@@ -61,8 +61,11 @@ impl EmbeddedStore {
         let options = options.into();
         create_folder(path)?;
         let file = path.join("store.db");
-        let mut conn = connect(&file)?;
+        let mut conn = connect(&file, options.fsync)?;
         let waiting = set_up(&mut conn, &file, options.shards)?;
+        if !options.fsync {
+            tracing::warn!("[store] fsync = false: an ack survives a crash of this process, not one of the machine");
+        }
         let db = Database::start(&file, conn, "store", Sweeper::of_the_store(), waiting)?;
         Ok(Arc::new(Self { db, options }))
     }
@@ -337,6 +340,15 @@ mod tests {
         };
         assert_eq!(told("PRAGMA synchronous").await, 2.into());
         assert_eq!(told("PRAGMA journal_mode").await, "wal".to_owned().into());
+    }
+
+    #[tokio::test]
+    async fn without_fsync_the_writer_does_not_wait_for_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path(), Options { fsync: false, ..Options::default() }).unwrap();
+        let told =
+            store.db.step(|step| Ok(step.sql("PRAGMA synchronous")?.query_row([], |row| row.get::<_, i64>(0))?));
+        assert_eq!(told.await.unwrap(), 0);
     }
 
     /// What comes in meanwhile is bounded by the disk's speed, so only the end is looked at.

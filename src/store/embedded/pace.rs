@@ -75,7 +75,7 @@ mod tests {
     fn the_window_is_exact_and_what_left_it_goes() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("store.db");
-        let mut conn = connect(&file).unwrap();
+        let mut conn = connect(&file, true).unwrap();
         set_up(&mut conn, &file, 1).unwrap();
         let pace = |limit| Pace { limit, window: Duration::from_millis(100) };
         let at = |now| Step::new(&conn, now, 0);

@@ -102,7 +102,7 @@ mod tests {
     fn what_is_over_goes_and_the_rest_stays() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("store.db");
-        let mut conn = connect(&file).unwrap();
+        let mut conn = connect(&file, true).unwrap();
         set_up(&mut conn, &file, 1).unwrap();
         let step = Step::new(&conn, 1_000_000, 0);
         for i in 0..2_500 {

@@ -76,7 +76,7 @@ impl RedisStore {
     /// Fails with [`StoreError::Refused`] when the URL can't be read. A shard count other than the one that the data was
     /// laid out for is known once the server answers, and refuses every call.
     pub fn open(url: &Secret, options: impl Into<Options>) -> Result<Arc<Self>> {
-        let Options { shards, max_waiting, poison_after, replicas } = options.into();
+        let Options { shards, max_waiting, poison_after, replicas, fsync: _ } = options.into();
         let shards = shards.max(1);
         let wakeups = Arc::new(Wakeups::default());
         let link = Arc::new(Link::open(url, shards, replicas, wakeups.clone())?);

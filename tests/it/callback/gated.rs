@@ -1,4 +1,5 @@
-//! The embedded store with a gate before its `enqueue`, and an endpoint that has nothing else behind it.
+//! The embedded store with a gate before its `enqueue` and one behind its `claim_messages`, and an endpoint that has
+//! nothing else behind it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,13 +42,27 @@ pub struct Gated {
     /// How many came, and how many of them were let through and are stored.
     came: watch::Sender<usize>,
     stored: watch::Sender<usize>,
+    /// Whether claims that brought something are held back, and how many there were.
+    claims_held: watch::Sender<bool>,
+    claimed: watch::Sender<usize>,
 }
 
 impl Gated {
     /// Before this store.
     pub fn new(inner: SharedStore) -> Arc<Self> {
-        let (gate, came, stored) = (watch::Sender::new(Gate::Open), watch::Sender::new(0), watch::Sender::new(0));
-        Arc::new(Self { inner, gate, came, stored })
+        let count = || watch::Sender::new(0);
+        let (gate, claims_held) = (watch::Sender::new(Gate::Open), watch::Sender::new(false));
+        Arc::new(Self { inner, gate, came: count(), stored: count(), claims_held, claimed: count() })
+    }
+
+    /// Holds the answers of claims back, or lets them go.
+    pub fn hold_claims(&self, held: bool) {
+        self.claims_held.send_replace(held);
+    }
+
+    /// Waits until so many claims brought something.
+    pub async fn until_claimed(&self, number: usize) {
+        reached(&self.claimed, number).await;
     }
 
     pub fn set(&self, gate: Gate) {
@@ -139,7 +154,12 @@ impl Store for Gated {
         }
     }
     async fn claim_messages(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedMessage>> {
-        self.inner.claim_messages(want, lease).await
+        let claimed = self.inner.claim_messages(want, lease).await?;
+        if !claimed.items.is_empty() {
+            self.claimed.send_modify(|claimed| *claimed += 1);
+            self.claims_held.subscribe().wait_for(|held| !held).await.unwrap();
+        }
+        Ok(claimed)
     }
     async fn commit(&self, batch: Vec<Commit>) -> Result<Vec<Committed>> {
         self.inner.commit(batch).await

@@ -1,0 +1,46 @@
+//! The workers alone, on a store that holds back its answers.
+
+use std::sync::Arc;
+
+use wecom_gateway::action::{self, Actions};
+use wecom_gateway::sender::route::Routes;
+use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
+use wecom_gateway::stop::Stop;
+use wecom_gateway::store::SharedStore;
+use wecom_gateway::store::embedded::EmbeddedStore;
+use wecom_gateway::telemetry::{Health, Metrics};
+use wecom_gateway::worker::Workers;
+
+use crate::callback::gated::Gated;
+use crate::store::{LONG, arrival, enqueue, patiently};
+
+/// What was claimed while the stop came would else lie still for a lease.
+#[tokio::test]
+async fn a_stop_amid_a_claim_gives_the_lanes_back() {
+    // An error says that another test installed it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let fake = FakeWeCom::start(Options::default()).await.unwrap();
+    let scenario = Scenario::new(&fake).unwrap();
+    let settings = Arc::new(wecom_gateway::config::load(&scenario.write().unwrap()).unwrap());
+    let store = Gated::new(EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap());
+    let shared: SharedStore = store.clone();
+    let (routes, actions) = (Arc::new(Routes::new(&settings)), Actions::new(action::http_client().unwrap()));
+    let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
+    let workers = Workers::new(shared.clone(), settings, routes, actions, metrics, health).unwrap();
+
+    store.hold_claims(true);
+    enqueue(&shared, arrival("c1", "u1", "m1", "r1")).await;
+    let stop = Stop::default();
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { workers.run(stop).await }
+    });
+    store.until_claimed(1).await;
+    stop.draining.cancel();
+    // On one thread: the workers see the stop before the claim's answer.
+    tokio::task::yield_now().await;
+    store.hold_claims(false);
+    patiently(running).await.unwrap();
+    let claimed = shared.claim_messages(1, LONG).await.unwrap();
+    assert_eq!(claimed.items.len(), 1, "free at once: {claimed:?}");
+}
