@@ -126,8 +126,11 @@ fn commit(claimed: &ClaimedMessage) -> Commit {
         key: key.clone(),
         app: message.app.clone(),
         chat_id: message.chat_id.clone(),
+        reply_to: Default::default(),
         message: json!({"msgtype": "text", "text": {"content": "您的订单 1001 已发出，预计明天送达。"}}),
         route: RouteDigest::of("group_robot", &message.chat_id),
+        bound: false,
+        repeat_until: None,
         expires_at: now_ms() + 600_000,
         received_at: message.received_at,
     };

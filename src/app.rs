@@ -129,12 +129,14 @@ impl App {
         let replay = spool
             .clone()
             .map(|spool| Replay::new(store.clone(), spool, settings.store.lane_depth, metrics.clone(), health.clone()));
+        let holds = sender.holds();
         let state = AdminState {
             store: store.clone(),
             spool: spool.clone(),
             records,
             settings: settings.clone(),
             routes,
+            holds,
             metrics,
             health: health.clone(),
         };

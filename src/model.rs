@@ -35,10 +35,11 @@ impl fmt::Debug for Secret {
 }
 
 /// Where a message was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChatKind {
     /// A group chat.
+    #[default]
     Group,
     /// A one-to-one chat; its chat_id is the sender where the callback carried none.
     Single,
@@ -103,9 +104,31 @@ impl Message {
     pub fn is_timeless(&self) -> bool {
         self.sent_at.is_none() && self.msg_id.starts_with(DIGEST_ID)
     }
+    /// How it can be answered.
+    pub fn reply_to(&self) -> ReplyTo {
+        ReplyTo { chat_kind: self.chat_kind, response_url: self.response_url.clone() }
+    }
     /// Whether it is an event rather than something a member wrote.
     pub fn is_event(&self) -> bool {
         self.msg_type.starts_with("event")
+    }
+}
+
+/// What a message says of how it can be answered, beside its key. Whatever was stored before this was known is a group's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplyTo {
+    /// Only a one-to-one chat may be answered by its member's id: a group must never be taken for a user.
+    #[serde(default)]
+    pub chat_kind: ChatKind,
+    /// aibot's single-use answer address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_url: Option<Secret>,
+}
+
+impl ReplyTo {
+    /// Whether it says nothing but what is taken for granted.
+    fn is_plain(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -119,6 +142,7 @@ pub fn digest_id(digest: &str) -> String {
 /// Percent-encodes what would break a key name: `%`, `:`, `{`, `}` (contract, section 6) and controls.
 const PART: &AsciiSet = &CONTROLS.add(b'%').add(b':').add(b'{').add(b'}');
 
+/// Encodes a part of a name that is joined by `:`.
 pub(crate) fn encode(part: &str) -> String {
     // Only ASCII is encoded: key names keep other characters readable.
     part.split_inclusive(|c: char| !c.is_ascii()).fold(String::with_capacity(part.len()), |mut out, piece| {
@@ -225,10 +249,19 @@ pub struct Delivery {
     pub app: String,
     /// The chat it answers into: always the message's own.
     pub chat_id: String,
-    /// WeCom's own message JSON, checked and within the channel's limits.
+    /// How the message it answers can be answered.
+    #[serde(default, skip_serializing_if = "ReplyTo::is_plain")]
+    pub reply_to: ReplyTo,
+    /// The request's whole body, checked and within the channel's limits: every attempt writes these very bytes.
     pub message: serde_json::Value,
     /// Digest of the chat's route when the reply was queued; the route guard compares it before each send.
     pub route: RouteDigest,
+    /// Whether the body was made for this one route. A robot's is not: it may also leave by another webhook of its chat.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bound: bool,
+    /// An attempt without an answer is repeated until then, because the far side knows the repeat, Unix ms. `None`: never (P7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat_until: Option<i64>,
     /// Not sent after this, Unix ms.
     pub expires_at: i64,
     /// When the message it answers was taken, Unix ms: latencies are counted from here.

@@ -49,6 +49,8 @@ pub(super) struct ChatItem {
     weight: u32,
     state: ChatState,
     last_error: Option<String>,
+    /// What holds its whole app up, where that concerns it.
+    hold: Option<String>,
 }
 
 /// Configured chats, and those that hold something; sorted by app and chat.
@@ -100,15 +102,19 @@ fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
     let configured = state.settings.apps.get(&app).and_then(|app| app.chats.get(&chat));
     // Another route than the one it died by is another try.
     let is_dead = status.dead.is_some() && route.is_none_or(|route| status.dead.as_ref() == Some(&route.digest));
+    let by_api = route.is_none_or(|route| route.channel.kind().is_api());
+    let hold = state.holds.reason(&app).filter(|_| by_api);
+    let is_held = hold.is_some() && !is_dead && !status.paused;
     ChatItem {
         name: configured.and_then(|chat| chat.name.clone()),
         depth: status.depth,
         oldest_wait_ms: status.oldest.map(|oldest| now.saturating_sub(oldest).max(0)),
-        waits_for: waits_for(&status),
+        waits_for: waits_for(&status).map(|waits| if is_held { "hold" } else { waits }),
         wake_in_ms: status.parked.as_ref().map(|(_, rest)| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
         weight: status.weight.or(configured.map(|chat| chat.weight)).unwrap_or(1),
-        state: chat_state(&status, is_dead),
+        state: if is_held { ChatState::Paused } else { chat_state(&status, is_dead) },
         last_error: status.last_error,
+        hold,
         app,
         chat,
     }
@@ -118,6 +124,10 @@ fn is_parked(status: &ChatStatus, why: ParkReason) -> bool {
     status.parked.as_ref().is_some_and(|(word, _)| word == why.as_str())
 }
 
+fn is_backing_off(status: &ChatStatus) -> bool {
+    is_parked(status, ParkReason::Transient) || is_parked(status, ParkReason::Unanswered)
+}
+
 fn chat_state(status: &ChatStatus, is_dead: bool) -> ChatState {
     if is_dead {
         ChatState::Dead
@@ -125,7 +135,7 @@ fn chat_state(status: &ChatStatus, is_dead: bool) -> ChatState {
         ChatState::Paused
     } else if is_parked(status, ParkReason::Paced) {
         ChatState::Paced
-    } else if is_parked(status, ParkReason::Transient) {
+    } else if is_backing_off(status) {
         ChatState::BackingOff
     } else {
         ChatState::Active
@@ -141,7 +151,7 @@ fn waits_for(status: &ChatStatus) -> Option<&'static str> {
         Some("hold")
     } else if is_parked(status, ParkReason::Paced) {
         Some("pace")
-    } else if is_parked(status, ParkReason::Transient) {
+    } else if is_backing_off(status) {
         Some("back_off")
     } else if status.leased {
         Some("answer")
@@ -181,6 +191,7 @@ mod tests {
             (parked(ParkReason::Held), ChatState::Paused, Some("hold")),
             (parked(ParkReason::Paced), ChatState::Paced, Some("pace")),
             (parked(ParkReason::Transient), ChatState::BackingOff, Some("back_off")),
+            (parked(ParkReason::Unanswered), ChatState::BackingOff, Some("back_off")),
             (busy, ChatState::Active, Some("turn")),
         ];
         for (status, state, waits) in cases {

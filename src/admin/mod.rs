@@ -29,6 +29,7 @@ use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::Scope;
 use crate::records::{Cursor, Records};
+use crate::sender::Holds;
 use crate::sender::route::Routes;
 use crate::store::{SharedStore, Spool};
 use crate::telemetry::{Health, Metrics};
@@ -47,6 +48,8 @@ pub struct AdminState {
     pub settings: Arc<Settings>,
     /// How each chat is reached now.
     pub routes: Arc<Routes>,
+    /// What holds whole apps up.
+    pub holds: Arc<Holds>,
     /// What `/metrics` shows.
     pub metrics: Arc<Metrics>,
     /// What the probes show.

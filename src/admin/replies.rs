@@ -11,6 +11,7 @@ use tracing::info;
 
 use super::{AdminState, Failure};
 use crate::model::Lane;
+use crate::sender::NoRoute;
 use crate::store::{Answered, LateAnswer, Stage, Turn};
 use crate::worker::reply::{Origin, Replies};
 
@@ -45,10 +46,14 @@ pub(super) async fn post(
         request_id: late.request_id.clone(),
         received_at: waiting.received_at,
         expires_at: waiting.expires_at,
+        reply_to: waiting.reply_to,
     };
-    let route = state.routes.of(&late.app, &late.chat);
+    let route = match state.routes.find(origin.destination()) {
+        Ok(route) if route.is_single_use() && waiting.answers > 0 => Err(NoRoute::ResponseUrlUsed),
+        other => other,
+    };
     let replies = origin
-        .replies(route, &late.messages, &format!("{}.", late.seq))
+        .replies(route.as_ref().map_err(|why| *why), &late.messages, &format!("{}.", late.seq))
         .map_err(|error| Failure::new(StatusCode::BAD_REQUEST, "bad_message", format!("messages: {error}")))?;
     let Replies { deliveries, summary, lines: dropped } = replies;
     let mut lines = vec![origin.line(Stage::Answered, json!({"seq": late.seq, "replies": summary}))];
@@ -58,12 +63,15 @@ pub(super) async fn post(
         lane,
         seq: late.seq,
         replies: deliveries,
-        turn: Turn { weight: route.map_or(1, |route| route.weight), head_start: state.settings.sender.head_start },
+        turn: Turn {
+            weight: route.as_ref().map_or(1, |route| route.weight),
+            head_start: state.settings.sender.head_start,
+        },
         depth_limit: state.settings.store.lane_depth,
         lines,
     };
     let word = match state.store.answer_late(answer).await? {
-        Answered::Queued if route.is_none() => "dropped",
+        Answered::Queued if route.is_err() => "dropped",
         Answered::Queued => "queued",
         Answered::Repeat => "repeat",
         Answered::NotWaiting => return Err(not_waiting()),

@@ -17,7 +17,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::app::AppError;
-use crate::config::{self, Settings};
+use crate::config::settings::AppKind;
+use crate::config::{self, Settings, settings};
 use crate::store::StoreError;
 
 /// Gateway between WeCom and a team's own services.
@@ -109,17 +110,37 @@ fn sound(settings: &Settings, config: &Path) -> String {
     }
     let chats = || settings.apps.values().flat_map(|app| app.chats.values().map(move |chat| (app, chat)));
     let silent: Vec<String> = chats()
-        .filter(|(_, chat)| chat.webhook.is_none())
+        .filter(|(app, chat)| chat.way.is_none() && !answers_everywhere(app))
         .map(|(app, chat)| format!("{:?} of app {:?}", chat.id, app.id))
         .collect();
     let (apps, all) = (counted(settings.apps.len(), "app"), counted(chats().count(), "chat"));
-    let text = format!("The configuration is sound: {apps}, {all}, {} without a route.", silent.len());
+    let mut text = format!("The configuration is sound: {apps}, {all}, {} without a route.", silent.len());
+    for id in settings
+        .apps
+        .iter()
+        .filter(|(_, app)| matches!(app.kind, AppKind::App(_)) && app.api.is_none())
+        .map(|(id, _)| id)
+    {
+        let mend = "write corp_id, agent_id and secret";
+        text.push_str(&format!(
+            "\nHint: app {id:?} can't answer its one-to-one chats, replies there are dropped: {mend}."
+        ));
+    }
     if silent.is_empty() {
         return text;
     }
     let named = silent[..silent.len().min(NAMED)].join(", ");
     let more = silent.len().checked_sub(NAMED).filter(|n| *n > 0).map(|n| format!(" and {n} more")).unwrap_or_default();
     format!("{text}\nHint: replies to a chat without a route are dropped; give it a webhook: {named}{more}.")
+}
+
+/// Whether every chat of the app can be answered without an entry of its own.
+fn answers_everywhere(app: &settings::App) -> bool {
+    match app.kind {
+        AppKind::Json(_) => app.gateway.is_some(),
+        AppKind::Aibot(_) => true,
+        AppKind::App(_) | AppKind::GroupRobot(_) => false,
+    }
 }
 
 /// `1 app`, `2 apps`.

@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::kind::{self, Kind};
+use super::kind::{self, Kind, OfKind};
 use super::reader::{Source, Table, is_visible};
 use super::route::{self, Use};
 use super::rules;
-use super::settings::{App, Chat, Rules, Settings};
+use super::settings::{Api, App, Chat, ChatWay, OnUnknown, Rules, Settings};
 use super::units;
 use crate::store::Pace;
 use crate::wecom::payload::Fields;
@@ -40,19 +41,20 @@ pub(super) fn read<'a>(source: &'a Source<'a>, id: &str, process: &Settings) -> 
 }
 
 fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
-    let (kind, app_kind) = kind::kind(t, &process.server);
+    let of_kind = kind::kind(t, &process.server);
+    let kind = of_kind.kind;
     let max_reply_age = t.span("max_reply_age", Duration::from_secs(10 * 60));
     let own_ttl = t.parsed("dedup_ttl", units::some_duration);
     let is_json = kind == Some(Kind::Json);
     let dedup_ttl = own_ttl.unwrap_or(if is_json { DAY } else { process.dedup.ttl });
-    t.word("on_unknown", &[("hold", ()), ("retry", ())]); // taken for its form; no channel of this version repeats
+    let on_unknown = t.word("on_unknown", &[("hold", OnUnknown::Hold), ("retry", OnUnknown::Retry)]);
 
     let bot_names = bot_names(t);
     let pace = t.section("chats_default", |t| {
         t.flag("coalesce", true); // taken for its form; no replies are joined yet
         t.parsed("pace", units::rate).unwrap_or(ROBOT_PACE)
     });
-    let (chats, webhooks) = chats(t, pace, process);
+    let (chats, webhooks) = chats(t, pace, process, &of_kind);
     let fields = t.section("fields", |t| Fields {
         chat_id: t.strings("chat_id").unwrap_or_default(),
         msg_id: t.strings("msg_id").unwrap_or_default(),
@@ -68,9 +70,12 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
         has_timestamps: !is_json,
         longest_action: longest_action(&rules),
         webhooks,
-        app: app_kind.map(|kind| App {
+        app: of_kind.inbound.map(|kind| App {
             id: id.to_owned(),
             kind,
+            api: of_kind.api,
+            gateway: of_kind.gateway,
+            on_unknown: on_unknown.unwrap_or(OnUnknown::Hold),
             bot_names,
             max_reply_age,
             dedup_ttl,
@@ -103,19 +108,14 @@ fn bot_names(t: &mut Table) -> Vec<String> {
 }
 
 /// `[[chats]]`, and where each names which robot.
-fn chats(t: &mut Table, pace: Pace, process: &Settings) -> (BTreeMap<String, Chat>, Vec<Use>) {
+fn chats(t: &mut Table, pace: Pace, process: &Settings, of_kind: &OfKind) -> (BTreeMap<String, Chat>, Vec<Use>) {
     let mut webhooks = Vec::new();
     let mut places: BTreeMap<String, String> = BTreeMap::new();
     let chats = t.each("chats", |t| {
         let id = t.filled("id");
         let id = t.require("id", id, "write the chat's id as it stands in its callbacks");
         let route = t.parsed_unseen("webhook", |text| route::webhook(text, &process.wecom));
-        if t.flag("appchat", false) {
-            t.fault(
-                "appchat",
-                "answering by appchat is not available in this version: remove the key, give the chat a webhook",
-            );
-        }
+        let app_chat = app_chat(t, of_kind, route.is_some());
         let (webhook, robot) = route.unzip();
         if let Some(robot) = robot {
             let chat = id.clone().unwrap_or_default();
@@ -125,11 +125,32 @@ fn chats(t: &mut Table, pace: Pace, process: &Settings) -> (BTreeMap<String, Cha
         let name = t.string("name");
         let weight = t.whole("weight", 1..=100).and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
         let pace = t.parsed("pace", units::rate).unwrap_or(pace);
-        let chat = Chat { id: id?, name, weight, pace, webhook }; // left only when every key is read
+        let way = webhook.map(ChatWay::Webhook).or(app_chat.map(ChatWay::AppChat));
+        let chat = Chat { id: id?, name, weight, pace, way }; // left only when every key is read
         if let Some(place) = places.insert(chat.id.clone(), t.path_of("id")) {
             t.fault("id", format!("{:?} has an entry already ({place}): make the two one", chat.id));
         }
         Some((chat.id.clone(), chat))
     });
     (chats.into_iter().collect(), webhooks)
+}
+
+/// `appchat = true`: the API side by which the app reaches a group that it made.
+fn app_chat(t: &mut Table, of_kind: &OfKind, has_webhook: bool) -> Option<Arc<Api>> {
+    if !t.flag("appchat", false) {
+        return None;
+    }
+    if has_webhook {
+        t.fault("appchat", "stands beside a webhook: a chat is answered by one of them, remove the other");
+    }
+    match of_kind.kind {
+        Some(Kind::App) if of_kind.api.is_none() && t.sound_above(&["corp_id", "agent_id", "secret"]) => {
+            t.fault("appchat", "needs the app's API side: write corp_id, agent_id and secret");
+        }
+        Some(Kind::GroupRobot | Kind::Aibot | Kind::Json) => {
+            t.fault("appchat", "is only for kind \"app\": remove it, or give the chat a webhook");
+        }
+        Some(Kind::App) | None => {}
+    }
+    of_kind.api.clone()
 }

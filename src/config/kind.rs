@@ -2,11 +2,12 @@
 //!
 //! Keys that only another kind of app has are faults, not silently without effect. No fault quotes a token or a key.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::gateway::web_url;
 use super::reader::{Table, quoted};
-use super::settings::{AppKind, JsonAuth, Server};
+use super::settings::{Api, AppKind, Gateway, JsonAuth, Server};
 use crate::model::Secret;
 use crate::wecom::crypto::{CallbackCrypto, ReceiveId};
 
@@ -29,33 +30,41 @@ const KEYS_OF_KINDS: [(&[&str], &[Kind]); 3] = [
     (&["auth", "gateway"], &[Kind::Json]),
 ];
 
-/// Reads `kind` and its keys; where the kind itself isn't known, its keys are left unjudged.
-pub(super) fn kind(t: &mut Table, public: &Server) -> (Option<Kind>, Option<AppKind>) {
-    let kind = t.required_word("kind", &KINDS);
-    let app_kind = match kind {
-        Some(kind) => keys_of(t, kind, public),
-        None => {
-            KEYS_OF_KINDS.iter().flat_map(|(keys, _)| *keys).for_each(|key| drop(t.take(key)));
-            None
-        }
-    };
-    (kind, app_kind)
+/// What comes with a kind.
+#[derive(Default)]
+pub(super) struct OfKind {
+    /// `kind`, where it is known.
+    pub(super) kind: Option<Kind>,
+    /// How its callbacks are trusted, unless that has a fault.
+    pub(super) inbound: Option<AppKind>,
+    /// The API side, where the app has one.
+    pub(super) api: Option<Arc<Api>>,
+    /// The send side, where the gateway has one.
+    pub(super) gateway: Option<Arc<Gateway>>,
 }
 
-fn keys_of(t: &mut Table, kind: Kind, public: &Server) -> Option<AppKind> {
+/// Reads `kind` and its keys; where the kind itself isn't known, its keys are left unjudged.
+pub(super) fn kind(t: &mut Table, public: &Server) -> OfKind {
+    let Some(kind) = t.required_word("kind", &KINDS) else {
+        KEYS_OF_KINDS.iter().flat_map(|(keys, _)| *keys).for_each(|key| drop(t.take(key)));
+        return OfKind::default();
+    };
     refuse_foreign_keys(t, kind);
+    let mut of = OfKind { kind: Some(kind), ..OfKind::default() };
     match kind {
         Kind::App => {
-            let corp_id = api_side(t);
-            crypto(t, corp_id).map(AppKind::App)
+            let (corp_id, api) = api_side(t);
+            of.api = api.map(Arc::new);
+            of.inbound = crypto(t, corp_id).map(AppKind::App);
         }
-        Kind::GroupRobot => crypto(t, None).map(AppKind::GroupRobot),
-        Kind::Aibot => crypto(t, None).map(AppKind::Aibot),
+        Kind::GroupRobot => of.inbound = crypto(t, None).map(AppKind::GroupRobot),
+        Kind::Aibot => of.inbound = crypto(t, None).map(AppKind::Aibot),
         Kind::Json => {
-            send_side(t);
-            json_auth(t, public).map(AppKind::Json)
+            of.gateway = send_side(t).map(Arc::new);
+            of.inbound = json_auth(t, public).map(AppKind::Json);
         }
     }
+    of
 }
 
 fn refuse_foreign_keys(t: &mut Table, kind: Kind) {
@@ -105,30 +114,32 @@ fn token(text: &str) -> Result<Secret, String> {
     Ok(Secret::new(text))
 }
 
-/// The API side of kind `app`, checked for its form; answers the corp id.
-fn api_side(t: &mut Table) -> Option<String> {
+/// The corp id, which names the receiver of callbacks too, and the API side of kind `app`: all three keys or none. Without them
+/// the app takes callbacks and answers by webhooks alone.
+fn api_side(t: &mut Table) -> (Option<String>, Option<Api>) {
     let corp_id = t.filled("corp_id");
-    let given = [
-        ("corp_id", corp_id.is_some()),
-        ("agent_id", t.whole("agent_id", 1..=u64::MAX).is_some()),
-        ("secret", t.secret("secret").is_some()),
-    ];
+    let agent_id = t.whole("agent_id", 1..=u64::MAX);
+    let secret = t.secret("secret");
+    let given = [("corp_id", corp_id.is_some()), ("agent_id", agent_id.is_some()), ("secret", secret.is_some())];
     if given.iter().any(|(_, given)| *given) {
-        for (key, _) in given.iter().filter(|(_, given)| !given) {
+        for (key, _) in given.iter().filter(|(key, given)| !given && t.sound(&[*key])) {
             t.fault(key, "is missing: corp_id, agent_id and secret are needed together, to answer by the API");
         }
     }
-    corp_id
+    let api = corp_id.clone().zip(agent_id).zip(secret);
+    (corp_id, api.map(|((corp_id, agent_id), secret)| Api { corp_id, agent_id, secret }))
 }
 
-/// `[gateway]` of kind `json`, checked for its form.
-fn send_side(t: &mut Table) {
+/// `[gateway]` of kind `json`.
+fn send_side(t: &mut Table) -> Option<Gateway> {
     t.section_if("gateway", |t| {
         let url = t.parsed_unseen("url", web_url);
-        t.require("url", url, "write where replies are posted, such as \"http://127.0.0.1:9000/send\"");
-        t.filled("instance_guid");
-        t.span("client_msg_id_window", Duration::from_secs(10 * 60));
-    });
+        let url = t.require("url", url, "write where replies are posted, such as \"http://127.0.0.1:9000/send\"");
+        let instance_guid = t.filled("instance_guid");
+        let client_msg_id_window = t.span("client_msg_id_window", Duration::from_secs(10 * 60));
+        Some(Gateway { url: Secret::new(url?), instance_guid, client_msg_id_window })
+    })
+    .flatten()
 }
 
 fn json_auth(t: &mut Table, public: &Server) -> Option<JsonAuth> {

@@ -36,6 +36,7 @@ use expand::Environment;
 use faults::Ledger;
 pub use faults::{Fault, Faults};
 use reader::Source;
+pub(crate) use route::is_loopback;
 pub use settings::Settings;
 
 /// Reads `gateway.toml` at `path` and the apps beside it.

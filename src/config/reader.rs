@@ -105,6 +105,11 @@ impl<'a> Table<'a> {
         !keys.iter().any(|key| self.source.ledger.blames(&self.source.file, &self.path_of(key)))
     }
 
+    /// As [`Table::sound`], for keys of the file's own top.
+    pub(super) fn sound_above(&self, keys: &[&str]) -> bool {
+        !keys.iter().any(|key| self.source.ledger.blames(&self.source.file, key))
+    }
+
     /// Takes a key out, whatever it holds.
     pub(super) fn take(&mut self, key: &'static str) -> Option<Value> {
         self.known.push(key);

@@ -74,7 +74,7 @@ fn url_of_key(key: &str, api_base: &Url) -> Result<Url, Mend> {
 }
 
 /// Whether a URL stays on this machine, so that it needs no encryption.
-pub(super) fn is_loopback(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),

@@ -2,6 +2,7 @@
 //! every check of [`super::load`], so later code needs no "if configured wrongly".
 
 mod manners;
+mod ways;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ pub use manners::{Audience, Manners, Only, Terms};
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
+pub use ways::{Api, Chat, ChatWay, Gateway, OnUnknown, Webhook};
 
 /// One process and its apps.
 #[derive(Clone, Debug)]
@@ -228,6 +230,12 @@ pub struct App {
     pub id: String,
     /// What posts its callbacks, and how they are trusted.
     pub kind: AppKind,
+    /// The API side of kind `app`, where its secret is known.
+    pub api: Option<Arc<Api>>,
+    /// Where replies of kind `json` are posted, where that is said.
+    pub gateway: Option<Arc<Gateway>>,
+    /// What happens to a reply whose outcome is unknown, where its channel knows a repeat.
+    pub on_unknown: OnUnknown,
     /// What an @mention may call it.
     pub bot_names: Vec<String>,
     /// From arrival; see contract section 2.
@@ -236,7 +244,7 @@ pub struct App {
     pub dedup_ttl: Duration,
     /// Chats with a route, by chat id.
     pub chats: BTreeMap<String, Chat>,
-    /// Rate for chats that say nothing else.
+    /// Rate for chats that say nothing else. An app's own limits hold besides.
     pub pace: Pace,
     /// Extra spellings of callback fields.
     pub fields: crate::wecom::payload::Fields,
@@ -286,30 +294,6 @@ pub enum JsonAuth {
     },
     /// Anybody; accepted on a loopback listener alone.
     None,
-}
-
-/// A chat's entry.
-#[derive(Clone, Debug)]
-pub struct Chat {
-    /// Its id.
-    pub id: String,
-    /// What people call it.
-    pub name: Option<String>,
-    /// 1..=100.
-    pub weight: u32,
-    /// Rate of its robot.
-    pub pace: Pace,
-    /// The robot's webhook, full URL with its key. `None`: no route of its own.
-    pub webhook: Option<Webhook>,
-}
-
-/// A robot's webhook.
-#[derive(Clone, Debug)]
-pub struct Webhook {
-    /// The full URL; holds the key.
-    pub url: Secret,
-    /// Its digest.
-    pub digest: crate::model::RouteDigest,
 }
 
 /// `[rules]`, `[[commands]]`, `[[keywords]]`, `[mention]`, `[[bindings]]`.
@@ -438,4 +422,36 @@ pub struct HttpAction {
     pub timeout: Duration,
     /// Signs the request.
     pub secret: Option<Secret>,
+}
+
+#[cfg(test)]
+impl App {
+    /// An app that does nothing, for tests to change.
+    pub(crate) fn for_tests(id: &str, kind: AppKind) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind,
+            api: None,
+            gateway: None,
+            on_unknown: OnUnknown::Hold,
+            bot_names: Vec::new(),
+            max_reply_age: Duration::from_secs(600),
+            dedup_ttl: Duration::from_secs(3600),
+            chats: BTreeMap::new(),
+            pace: Pace { limit: 20, window: Duration::from_secs(60) },
+            fields: crate::wecom::payload::Fields::default(),
+            rules: Rules {
+                prefixes: Vec::new(),
+                unknown_command: UnknownCommand::Ignore,
+                sensitive: Vec::new(),
+                commands_on_mention: false,
+                bare_name: false,
+                commands: Vec::new(),
+                keywords: Vec::new(),
+                mention: None,
+                bindings: Vec::new(),
+                manners: Manners::default(),
+            },
+        }
+    }
 }

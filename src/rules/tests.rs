@@ -1,8 +1,5 @@
 //! What each text makes the bot do: one table a rule, and a search for texts that panic.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -11,7 +8,6 @@ use crate::config::settings::{
     App, AppKind, Arg, ArgKind, Audience, Binding, Command, JsonAuth, Keyword, Manners, Only, Rules, UnknownCommand,
 };
 use crate::model::SenderKind;
-use crate::store::Pace;
 
 fn reply(text: &str) -> settings::Action {
     settings::Action::Reply { text: text.to_owned() }
@@ -54,17 +50,8 @@ fn rules() -> Rules {
 }
 
 fn app(rules: Rules) -> App {
-    App {
-        id: "support".into(),
-        kind: AppKind::Json(JsonAuth::None),
-        bot_names: vec!["Robot A".into(), "RobotA".into(), "小助手".into()],
-        max_reply_age: Duration::from_secs(600),
-        dedup_ttl: Duration::from_secs(3600),
-        chats: BTreeMap::new(),
-        pace: Pace { limit: 20, window: Duration::from_secs(60) },
-        fields: Default::default(),
-        rules,
-    }
+    let bot_names = vec!["Robot A".into(), "RobotA".into(), "小助手".into()];
+    App { bot_names, rules, ..App::for_tests("support", AppKind::Json(JsonAuth::None)) }
 }
 
 pub(crate) fn set(change: impl FnOnce(&mut Rules)) -> RuleSet {

@@ -2,16 +2,17 @@
 //!
 //! What always holds:
 //!
-//! - Only [`Verdict::Transient`] and [`Verdict::Paced`], which certainly did not send, and a held lane lead to another try.
+//! - Only [`Verdict::Transient`] and [`Verdict::Paced`], which certainly did not send, and a held lane lead to another try; an
+//!   attempt without an answer does only while its channel knows a repeat, and what comes after it is `delivered` or unknown.
 //! - Tries and refusals are bounded; a held lane is bounded by the delivery's age.
 //! - A lane whose robot fails parks longer each time, so that a hanging robot can't hold the pool.
 
 use std::time::Duration;
 
-use crate::model::{Outcome, RouteDigest};
+use crate::model::{Delivery, Outcome, RouteDigest};
 use crate::sender::route::NoRoute;
 use crate::store::{ClaimedReply, Fate, ParkReason};
-use crate::wecom::verdict::Verdict;
+use crate::wecom::verdict::{ChannelKind, RATE_WINDOW, Verdict};
 
 /// A delivery that certainly was not sent is tried so often in all.
 const MAX_TRIES: u32 = 3;
@@ -33,11 +34,16 @@ pub(super) struct Tally {
     pub refusals: u32,
     /// Failures of the lane in a row.
     pub failures: u32,
+    /// Whether the far side would know the same bytes for a repeat now.
+    pub may_repeat: bool,
 }
 
-impl From<&ClaimedReply> for Tally {
-    fn from(head: &ClaimedReply) -> Self {
-        Self { attempts: head.attempts, refusals: head.refusals, failures: head.failures }
+impl Tally {
+    /// Of a head, at this time.
+    pub fn of(head: &ClaimedReply, now: i64) -> Self {
+        let ClaimedReply { attempts, refusals, failures, .. } = *head;
+        let may_repeat = head.delivery.repeat_until.is_some_and(|until| now < until);
+        Self { attempts, refusals, failures, may_repeat }
     }
 }
 
@@ -55,9 +61,21 @@ pub(super) struct Decision {
 }
 
 impl Decision {
-    /// Its attempt was begun by a process that never settled it: it may have been sent (P7).
-    pub fn interrupted() -> Self {
-        Self::ended(Outcome::Unknown, "interrupted", None).alarming()
+    /// An earlier attempt has no answer, and it can't be repeated (any more): it may have been sent (P7). Where nothing was
+    /// to be repeated, it was a process that never settled it.
+    pub fn left_open(delivery: &Delivery) -> Self {
+        let reason = if delivery.repeat_until.is_some() { "no_answer" } else { "interrupted" };
+        Self::ended(Outcome::Unknown, reason, None).alarming()
+    }
+
+    /// An attempt before this one has no answer: only a delivery tells what became of it (P7). So the head stays begun while
+    /// it is tried again, and any other end is `unknown`.
+    pub fn after_unanswered(mut self) -> Self {
+        if let Fate::Again { why, .. } = &mut self.fate {
+            *why = ParkReason::Unanswered;
+        }
+        self.state = self.state.map(|state| if state == Outcome::Delivered { state } else { Outcome::Unknown });
+        self
     }
 
     /// It stood in its lane for too long.
@@ -109,7 +127,8 @@ pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter
         }
         // The window is still closed: the next head must not run into it.
         Verdict::Paced(window) => Decision::ended(Outcome::Dropped, "paced", Some(window)).alarming(),
-        Verdict::Transient if tally.attempts + 1 < MAX_TRIES => {
+        Verdict::Partial => Decision::ended(Outcome::Dead, "partial", None),
+        Verdict::Transient if tally.attempts + 1 < MAX_TRIES || tally.may_repeat => {
             let park = back_off(tally.attempts.max(tally.failures), jitter);
             Decision::again(park, ParkReason::Transient, "transient")
         }
@@ -125,7 +144,34 @@ pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter
             ..Decision::ended(Outcome::Dead, "chat_gone", None).alarming()
         },
         Verdict::Rejected => Decision::ended(Outcome::Dead, "rejected", None),
+        Verdict::Unknown if tally.may_repeat => {
+            let park = back_off(tally.attempts.max(tally.failures), jitter);
+            Decision::again(park, ParkReason::Unanswered, "no_answer")
+        }
         Verdict::Unknown => Decision::ended(Outcome::Unknown, "no_answer", Some(back_off(tally.failures, jitter))),
+    }
+}
+
+/// What a verdict of the API says of the whole app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AppState {
+    /// Nothing would get through: hold it.
+    Held,
+    /// WeCom takes its requests.
+    Works,
+    /// Nothing.
+    Unsaid,
+}
+
+/// See [`AppState`]. A robot speaks for its own lane alone, and so do the others without a token.
+pub(super) fn app_state(channel: ChannelKind, verdict: Verdict) -> AppState {
+    match verdict {
+        _ if !channel.is_api() => AppState::Unsaid,
+        Verdict::Configuration | Verdict::Token => AppState::Held,
+        // 45009: of the API. 45033, which passes at once, is the lane's own affair.
+        Verdict::Paced(window) if window >= RATE_WINDOW => AppState::Held,
+        Verdict::Delivered | Verdict::Partial | Verdict::Rejected | Verdict::ChatGone => AppState::Works,
+        Verdict::Paced(_) | Verdict::Transient | Verdict::NotTried | Verdict::Unknown => AppState::Unsaid,
     }
 }
 
@@ -147,7 +193,7 @@ mod tests {
     }
 
     fn tally(attempts: u32, refusals: u32, failures: u32) -> Tally {
-        Tally { attempts, refusals, failures }
+        Tally { attempts, refusals, failures, may_repeat: false }
     }
 
     fn ended(back_off: Option<u64>) -> Fate {
@@ -179,6 +225,7 @@ mod tests {
             (Verdict::NotTried, tally(2, 2, 0), again(2, Held), None, Some("not_tried"), true),
             (Verdict::ChatGone, tally(0, 0, 0), gone, Some(Dead), Some("chat_gone"), true),
             (Verdict::Rejected, tally(0, 0, 5), ended(None), Some(Dead), Some("rejected"), false),
+            (Verdict::Partial, tally(0, 0, 0), ended(None), Some(Dead), Some("partial"), false),
             (Verdict::Unknown, tally(0, 0, 0), ended(Some(1)), Some(Unknown), Some("no_answer"), false),
             (Verdict::Unknown, tally(2, 0, 2), ended(Some(4)), Some(Unknown), Some("no_answer"), false),
             (Verdict::Unknown, tally(0, 0, 6), ended(Some(60)), Some(Unknown), Some("no_answer"), false),
@@ -191,6 +238,66 @@ mod tests {
     }
 
     #[test]
+    fn what_the_far_side_knows_is_repeated_and_nothing_else() {
+        let after = |verdict, attempts, may_repeat| {
+            decide(verdict, Tally { may_repeat, ..tally(attempts, 0, attempts) }, &route(), 0.0)
+        };
+        for (attempts, wait) in [(0, 1), (1, 2), (2, 4), (3, 8), (9, 60)] {
+            let decision = after(Verdict::Unknown, attempts, true);
+            assert_eq!(decision.fate, again(wait, ParkReason::Unanswered));
+            assert_eq!((decision.state, decision.reason), (None, Some("no_answer")));
+            // It is not given up for having failed three times either.
+            assert_eq!(after(Verdict::Transient, attempts, true).state, None);
+        }
+        assert_eq!(after(Verdict::Unknown, 0, false).state, Some(Outcome::Unknown));
+    }
+
+    #[test]
+    fn after_an_attempt_without_an_answer_only_a_delivery_tells() {
+        let after = |verdict, tally| decide(verdict, tally, &route(), 0.0).after_unanswered();
+        assert_eq!(after(Verdict::Delivered, tally(1, 0, 1)).state, Some(Outcome::Delivered));
+        for verdict in [Verdict::Rejected, Verdict::Partial, Verdict::ChatGone, Verdict::Unknown] {
+            assert_eq!(after(verdict, tally(1, 0, 1)).state, Some(Outcome::Unknown), "{verdict:?}");
+        }
+        for (verdict, tally) in [(Verdict::Transient, tally(2, 0, 2)), (Verdict::Paced(MINUTE), tally(0, 2, 0))] {
+            assert_eq!(after(verdict, tally).state, Some(Outcome::Unknown), "{verdict:?}");
+        }
+        for verdict in [Verdict::Configuration, Verdict::NotTried, Verdict::Token, Verdict::Paced(MINUTE)] {
+            let decision = after(verdict, tally(1, 0, 1));
+            assert!(matches!(decision.fate, Fate::Again { why: ParkReason::Unanswered, .. }), "{decision:?}");
+        }
+        for decision in [Decision::too_old(), Decision::chat_dead(), Decision::no_route(NoRoute::Missing)] {
+            assert_eq!(decision.after_unanswered().state, Some(Outcome::Unknown));
+        }
+    }
+
+    #[test]
+    fn only_the_api_speaks_for_the_whole_app() {
+        use AppState::{Held, Unsaid, Works};
+        let rows = [
+            (Verdict::Configuration, Held),
+            (Verdict::Token, Held),
+            (Verdict::Paced(MINUTE), Held),
+            (Verdict::Paced(Duration::from_secs(3)), Unsaid),
+            (Verdict::Delivered, Works),
+            (Verdict::Partial, Works),
+            (Verdict::Rejected, Works),
+            (Verdict::ChatGone, Works),
+            (Verdict::Transient, Unsaid),
+            (Verdict::NotTried, Unsaid),
+            (Verdict::Unknown, Unsaid),
+        ];
+        for (verdict, expected) in rows {
+            for channel in [ChannelKind::AppMessage, ChannelKind::AppChat] {
+                assert_eq!(app_state(channel, verdict), expected, "{channel:?} {verdict:?}");
+            }
+            for channel in [ChannelKind::GroupRobot, ChannelKind::ResponseUrl, ChannelKind::JsonGateway] {
+                assert_eq!(app_state(channel, verdict), Unsaid, "{channel:?} {verdict:?}");
+            }
+        }
+    }
+
+    #[test]
     fn jitter_adds_a_quarter_at_most() {
         assert_eq!(back_off(2, 0.0), Duration::from_secs(4));
         assert_eq!(back_off(2, 1.0), Duration::from_secs(5));
@@ -199,9 +306,7 @@ mod tests {
 
     #[test]
     fn a_lane_goes_on_unless_it_must_wait() {
-        for decision in
-            [Decision::interrupted(), Decision::too_old(), Decision::chat_dead(), Decision::no_route(NoRoute::Missing)]
-        {
+        for decision in [Decision::too_old(), Decision::chat_dead(), Decision::no_route(NoRoute::Missing)] {
             assert!(decision.lane_goes_on(), "{decision:?}");
         }
         let goes_on = |verdict| decide(verdict, Tally::default(), &route(), 0.0).lane_goes_on();

@@ -3,7 +3,9 @@
 //! What always holds:
 //!
 //! - The guard runs before every begin, and a request is written only right after `Go`.
-//! - A head that was begun by an earlier process is never sent again: it ends as `unknown`.
+//! - A head whose earlier attempt has no answer (its process died, or WeCom said nothing) is sent again only while its channel
+//!   knows the repeat; else it ends as `unknown`.
+//! - While an app is held, its lanes are given back as they are.
 //! - A settle that the store did not answer is repeated as it is for as long as the lease can be ours, so that a short
 //!   outage makes no false `unknown`.
 
@@ -15,7 +17,9 @@ use tracing::{debug, warn};
 use crate::config::settings;
 use crate::crash::{self, Point};
 use crate::model::{Delivery, now_ms};
-use crate::sender::fate::{Decision, Tally, decide};
+use crate::sender::channel::Wire;
+use crate::sender::fate::{AppState, Decision, Tally, app_state, decide};
+use crate::sender::hold::Holds;
 use crate::sender::route::{NoRoute, Route, Routes, guard};
 use crate::sender::trail::{self, Sent};
 use crate::stop::Stop;
@@ -30,7 +34,8 @@ pub(super) struct Context {
     pub store: SharedStore,
     pub settings: settings::Sender,
     pub routes: Arc<Routes>,
-    pub client: reqwest::Client,
+    pub wire: Wire,
+    pub holds: Arc<Holds>,
     pub metrics: Arc<Metrics>,
     pub health: Arc<Health>,
     pub held: Arc<HeldLeases>,
@@ -43,11 +48,13 @@ struct Head {
 }
 
 /// What to do with a head.
-enum Ready<'a> {
+enum Ready {
     /// It is begun: write the request.
-    Send(&'a Route),
+    Send(Route),
     /// It ends without a request.
     End(Decision),
+    /// Its app is held: nothing is begun for so long.
+    Aside(Duration),
     /// The lease is not ours any more: nothing to do.
     Leave,
 }
@@ -64,7 +71,7 @@ pub(super) async fn work(context: &Context, claimed: ClaimedReply, stop: &Stop) 
                     delivery = head.reply.delivery.id,
                     "not finished before the stop (server.drain); if its request was written, it ends as unknown"
                 );
-                give_back(context, &head.reply).await;
+                give_back(context, &head.reply, Duration::ZERO).await;
                 None
             }
         };
@@ -75,23 +82,29 @@ pub(super) async fn work(context: &Context, claimed: ClaimedReply, stop: &Stop) 
 async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let Head { reply: head, begun } = head;
     if begun.is_none() && stop.draining.is_cancelled() {
-        give_back(context, head).await;
+        give_back(context, head, Duration::ZERO).await;
         return None;
     }
     let delivery = &head.delivery;
-    let route = guard(&delivery.route, &delivery.app, &delivery.chat_id, &context.routes);
-    let (decision, sent) = match ready(context, head, *begun, route).await {
+    let route = guard(delivery, &context.routes);
+    let (decision, sent) = match ready(context, head, *begun, route.clone()).await {
         Ready::Send(route) => {
             crash::point(Point::Begun);
-            let sent = send(context, delivery, route).await;
-            (decide(sent.verdict, Tally::from(head), &route.digest, rand::random()), Some(sent))
+            let sent = send(context, delivery, &route).await;
+            let tally = Tally::of(head, now_ms());
+            (decide(sent.verdict, tally, &route.digest, rand::random()), Some(sent))
         }
         Ready::End(decision) => (decision, None),
+        Ready::Aside(pause) => {
+            give_back(context, head, pause).await;
+            return None;
+        }
         Ready::Leave => return None,
     };
+    let decision = if head.begun { decision.after_unanswered() } else { decision };
     trail::log_decision(delivery, &decision);
     let route = route.ok();
-    let go_on = route.filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
+    let go_on = route.as_ref().filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
         route: route.digest.clone(),
         pace: route.pace,
         lease_for: context.settings.lease,
@@ -102,22 +115,17 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
         last_error: trail::last_error(&decision, sent.as_ref()),
         lines: vec![trail::line(delivery, &decision, sent.as_ref())],
         go_on,
-        turn: Turn { weight: route.map_or(1, |route| route.weight), head_start: context.settings.head_start },
+        turn: Turn { weight: route.as_ref().map_or(1, |route| route.weight), head_start: context.settings.head_start },
         fate: decision.fate,
     };
     finish(context, settle).await
 }
 
-/// Looks at a head before anything is written: what an earlier process began, age, route, then `begin`.
-async fn ready<'a>(
-    context: &Context,
-    head: &ClaimedReply,
-    begun: Option<Begun>,
-    route: Result<&'a Route, NoRoute>,
-) -> Ready<'a> {
+/// Looks at a head before anything is written: what an earlier attempt left open, age, route, the app, then `begin`.
+async fn ready(context: &Context, head: &ClaimedReply, begun: Option<Begun>, route: Result<Route, NoRoute>) -> Ready {
     if begun.is_none() {
-        if head.begun {
-            return Ready::End(Decision::interrupted());
+        if head.begun && !Tally::of(head, now_ms()).may_repeat {
+            return Ready::End(Decision::left_open(&head.delivery));
         }
         if now_ms() > head.delivery.expires_at {
             return Ready::End(Decision::too_old());
@@ -129,7 +137,14 @@ async fn ready<'a>(
     };
     let begun = match begun {
         Some(begun) => Some(begun),
-        None => begin(context, head, route).await,
+        None => {
+            if route.channel.kind().is_api()
+                && let Some(pause) = context.holds.aside(&head.delivery.app).await
+            {
+                return Ready::Aside(pause);
+            }
+            begin(context, head, &route).await
+        }
     };
     match begun {
         Some(Begun::Go) => Ready::Send(route),
@@ -157,7 +172,7 @@ async fn begin(context: &Context, head: &ClaimedReply, route: &Route) -> Option<
 async fn send(context: &Context, delivery: &Delivery, route: &Route) -> Sent {
     let channel = route.channel.kind();
     let start = Instant::now();
-    let reply = route.channel.send(&context.client, &delivery.message).await;
+    let reply = route.channel.send(&context.wire, &delivery.message).await;
     let sent = Sent { channel, verdict: verdict(channel, &reply), reply, elapsed: start.elapsed() };
     context.metrics.sent(channel.as_str(), sent.verdict.as_str(), sent.elapsed);
     if sent.verdict == Verdict::Delivered {
@@ -165,6 +180,11 @@ async fn send(context: &Context, delivery: &Delivery, route: &Route) -> Sent {
         context.metrics.delivered(Duration::from_millis(since_arrival));
     }
     trail::log_sent(delivery, &sent);
+    match app_state(channel, sent.verdict) {
+        AppState::Held => context.holds.hold(&delivery.app, &sent.in_words()).await,
+        AppState::Works => context.holds.lift(&delivery.app).await,
+        AppState::Unsaid => {}
+    }
     sent
 }
 
@@ -182,9 +202,10 @@ async fn finish(context: &Context, settle: Settle) -> Option<Head> {
     }
 }
 
-/// Gives a lease back; what was begun under it stays begun. Where that fails it runs out by itself.
-async fn give_back(context: &Context, head: &ClaimedReply) {
-    if let Err(error) = context.store.release(Side::Out, vec![head.lease.clone()], Duration::ZERO).await {
+/// Gives a lease back, for nobody to take up for the length of `pause`; what was begun under it stays begun. Where that
+/// fails it runs out by itself.
+async fn give_back(context: &Context, head: &ClaimedReply, pause: Duration) {
+    if let Err(error) = context.store.release(Side::Out, vec![head.lease.clone()], pause).await {
         context.metrics.store_error("release");
         debug!(%error, "a lane could not be given back");
     }

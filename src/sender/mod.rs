@@ -6,18 +6,22 @@
 //! - A permit is taken before a claim, so nothing is leased that can't be worked at once.
 //! - Nothing is written to a robot before `begin` said `Go`, and a request is written at most once for each `Go`:
 //!   no layer below resends by itself ([`channel`]).
-//! - A send that may have arrived is never repeated here; it ends as `unknown`.
+//! - A send that may have arrived is repeated only where the far side knows the repeat; else it ends as `unknown`.
+//! - What is wrong with an app as a whole ([`hold`]) is asked of WeCom once a minute, not once a chat.
 //! - No error, log line or journal line holds a webhook's URL.
 
 pub mod channel;
 mod fate;
+mod hold;
 mod lane;
 mod pool;
 pub mod route;
+mod token;
 mod trail;
 
+pub use hold::Holds;
 pub use pool::Sender;
-pub use route::{NoRoute, Route, Routes, guard};
+pub use route::{Destination, NoRoute, Route, Routes, guard};
 
 #[cfg(test)]
 mod tests;

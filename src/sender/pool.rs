@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::config::Settings;
+use crate::sender::channel::Wire;
+use crate::sender::hold::Holds;
 use crate::sender::lane::{self, Context};
 use crate::sender::route::Routes;
 use crate::stop::Stop;
@@ -41,9 +43,17 @@ impl Sender {
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Self {
+        let wire = Wire::new(client, &settings.wecom.api_base, store.clone(), settings.sender.timeout);
+        let apps = settings.apps.values().filter(|app| app.api.is_some()).map(|app| app.id.clone()).collect();
+        let holds = Arc::new(Holds::new(store.clone(), apps));
         let settings = settings.sender.clone();
         let held = HeldLeases::new(store.clone(), Side::Out, settings.lease);
-        Self(Arc::new(Context { store, settings, routes, client, metrics, health, held }))
+        Self(Arc::new(Context { store, settings, routes, wire, holds, metrics, health, held }))
+    }
+
+    /// What holds apps up, for operators to see.
+    pub fn holds(&self) -> Arc<Holds> {
+        self.0.holds.clone()
     }
 
     /// Claims and sends until `stop`, see there.
@@ -56,7 +66,7 @@ impl Sender {
             pool.finish().await;
             renewals.cancel();
         };
-        tokio::join!(work, self.0.held.renew_until(&renewals));
+        tokio::join!(work, self.0.held.renew_until(&renewals), self.0.holds.watch_until(&renewals));
         self.0.health.done(LOOP);
     }
 }

@@ -1,17 +1,26 @@
 //! Routes: by which channel each chat is reached, and the guard in front of every send.
 //!
-//! Pure. A reply remembers the digest of its chat's route from when it was queued; [`guard`] compares that with
-//! today's routes, so that no edit of the configuration can move a reply to another chat: it goes by the route
+//! Pure. An entry of the configuration says how its chat is reached; a chat without one is reached by what its app's kind
+//! gives: the member of a one-to-one chat by `message/send`, a conversation by its JSON gateway, an aibot's message by its
+//! own `response_url`. A reply remembers the digest of its chat's route from when it was queued; [`guard`] compares that
+//! with today's routes, so that no edit of the configuration can move a reply to another chat: it goes by the route
 //! of its own chat, or nowhere.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::config::settings::{Chat, Settings};
-use crate::model::RouteDigest;
-use crate::sender::channel::{Channel, GroupRobot};
+use url::Url;
+
+use crate::config::is_loopback;
+use crate::config::settings::{App, AppKind, Chat, ChatWay, Settings};
+use crate::model::{ChatKind, Delivery, MessageKey, ReplyTo, RouteDigest, Secret, now_ms};
+use crate::sender::channel::{AppChat, AppMessage, Channel, GroupRobot, JsonGateway, ResponseUrl};
 use crate::store::Pace;
-use crate::wecom::message::Limits;
+use crate::wecom::verdict::ChannelKind;
+
+/// How long a `response_url` may be called (document/path/101138), from when its message was taken.
+const RESPONSE_URL_LIVES: Duration = Duration::from_secs(3600);
 
 /// How one chat is reached now.
 #[derive(Clone, Debug)]
@@ -20,29 +29,57 @@ pub struct Route {
     pub digest: RouteDigest,
     /// The way itself.
     pub channel: Arc<dyn Channel>,
-    /// Rate of the robot.
+    /// Rate of the chat.
     pub pace: Pace,
     /// 1..=100; an operator's weight in the store wins over it.
     pub weight: u32,
-    /// What people call the chat.
-    pub name: Option<String>,
 }
 
 impl Route {
+    fn new(digest: RouteDigest, channel: impl Channel + 'static, pace: Pace, weight: u32) -> Self {
+        let pace = channel.most().map_or(pace, |most| slower(pace, most));
+        Self { digest, channel: Arc::new(channel), pace, weight }
+    }
+
     fn of(chat: &Chat) -> Option<Self> {
-        let webhook = chat.webhook.as_ref()?;
-        Some(Self {
-            digest: webhook.digest.clone(),
-            channel: Arc::new(GroupRobot::new(webhook.url.clone())),
-            pace: chat.pace,
-            weight: chat.weight,
-            name: chat.name.clone(),
+        Some(match chat.way.as_ref()? {
+            ChatWay::Webhook(webhook) => {
+                let robot = GroupRobot::new(webhook.url.clone());
+                Self::new(webhook.digest.clone(), robot, chat.pace, chat.weight)
+            }
+            ChatWay::AppChat(api) => {
+                let app_chat = AppChat::new(api.clone(), &chat.id);
+                Self::new(app_chat.digest(), app_chat, chat.pace, chat.weight)
+            }
         })
     }
 
-    /// What one message may hold, in bytes.
-    pub fn limits(&self) -> &Limits {
-        self.channel.limits()
+    /// Whether it takes one call, and no second one.
+    pub fn is_single_use(&self) -> bool {
+        self.channel.kind() == ChannelKind::ResponseUrl
+    }
+}
+
+/// The one that allows less in its time.
+fn slower(a: Pace, b: Pace) -> Pace {
+    let per_hour = |pace: Pace| f64::from(pace.limit) / pace.window.as_secs_f64();
+    if per_hour(a) <= per_hour(b) { a } else { b }
+}
+
+/// What is to be answered: a chat, and what its message said of how that can be done.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The message.
+    pub key: &'a MessageKey,
+    /// What it said.
+    pub reply_to: &'a ReplyTo,
+    /// When it was taken, Unix ms.
+    pub received_at: i64,
+}
+
+impl<'a> From<&'a Delivery> for Destination<'a> {
+    fn from(delivery: &'a Delivery) -> Self {
+        Self { key: &delivery.key, reply_to: &delivery.reply_to, received_at: delivery.received_at }
     }
 }
 
@@ -58,6 +95,15 @@ pub enum NoRoute {
     /// Two chats claim the chat's route, so neither has it.
     #[error("the chat's route is used by another chat too")]
     Shared,
+    /// The message's own address leads to a host that is not allowed.
+    #[error("the response_url leads to a host that is not in webhook_hosts, or there without encryption")]
+    ForeignResponseUrl,
+    /// The message's own address is over.
+    #[error("the response_url is older than an hour")]
+    ResponseUrlExpired,
+    /// The message's own address has had its one call.
+    #[error("the response_url was used by an earlier answer")]
+    ResponseUrlUsed,
 }
 
 impl NoRoute {
@@ -67,6 +113,9 @@ impl NoRoute {
             Self::Missing => "route_missing",
             Self::Changed => "route_changed",
             Self::Shared => "route_shared",
+            Self::ForeignResponseUrl => "response_url_host",
+            Self::ResponseUrlExpired => "response_url_expired",
+            Self::ResponseUrlUsed => "response_url_used",
         }
     }
 }
@@ -87,14 +136,19 @@ impl ChatRef {
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     by_app: HashMap<String, HashMap<String, Route>>,
-    /// Whose each route is: one chat each, unless the configuration is at fault.
+    /// Whose each webhook is: one chat's, unless the configuration is at fault.
     owners: HashMap<RouteDigest, Vec<ChatRef>>,
+    /// For the chats without a route of their own.
+    apps: HashMap<String, Arc<App>>,
+    /// Hosts that a `response_url` may lead to.
+    hosts: Vec<String>,
 }
 
 impl Routes {
     /// Reads the routes off the settings.
     pub fn new(settings: &Settings) -> Self {
-        let mut routes = Self::default();
+        let apps = settings.apps.iter().map(|(id, app)| (id.clone(), app.clone())).collect();
+        let mut routes = Self { apps, hosts: settings.wecom.webhook_hosts.clone(), ..Self::default() };
         for app in settings.apps.values() {
             for chat in app.chats.values() {
                 if let Some(route) = Route::of(chat) {
@@ -106,14 +160,63 @@ impl Routes {
     }
 
     fn insert(&mut self, app: &str, chat: &str, route: Route) {
-        let owner = ChatRef { app: app.to_owned(), chat: chat.to_owned() };
-        self.owners.entry(route.digest.clone()).or_default().push(owner);
+        if route.channel.kind() == ChannelKind::GroupRobot {
+            let owner = ChatRef { app: app.to_owned(), chat: chat.to_owned() };
+            self.owners.entry(route.digest.clone()).or_default().push(owner);
+        }
         self.by_app.entry(app.to_owned()).or_default().insert(chat.to_owned(), route);
     }
 
-    /// The route of a chat now.
+    /// The route that the configuration gives a chat.
     pub fn of(&self, app: &str, chat: &str) -> Option<&Route> {
         self.by_app.get(app)?.get(chat)
+    }
+
+    /// How an answer reaches its chat now.
+    ///
+    /// # Errors
+    /// [`NoRoute`] where it does not.
+    pub fn find(&self, to: Destination<'_>) -> Result<Route, NoRoute> {
+        let [app, chat, sender, _] = to.key.parts();
+        if let Some(route) = self.of(&app, &chat) {
+            return Ok(route.clone());
+        }
+        let app = self.apps.get(&app).ok_or(NoRoute::Missing)?;
+        let weight = app.chats.get(&chat).map_or(1, |chat| chat.weight);
+        let pace = app.chats.get(&chat).map_or(app.pace, |chat| chat.pace);
+        match &app.kind {
+            AppKind::App(_) => {
+                // A group that has no entry is nobody's: its id must never be read as a member's.
+                let api = app.api.clone().filter(|_| to.reply_to.chat_kind == ChatKind::Single);
+                let message = api.and_then(|api| AppMessage::new(api, &sender, app.on_unknown));
+                let message = message.ok_or(NoRoute::Missing)?;
+                Ok(Route::new(message.digest(), message, pace, weight))
+            }
+            AppKind::Json(_) => {
+                let gateway = app.gateway.clone().ok_or(NoRoute::Missing)?;
+                let gateway = JsonGateway::new(gateway, &chat, app.on_unknown);
+                Ok(Route::new(gateway.digest(), gateway, pace, weight))
+            }
+            AppKind::Aibot(_) => {
+                let url = to.reply_to.response_url.as_ref().ok_or(NoRoute::Missing)?;
+                self.may_be_called(url, to.received_at)?;
+                let response_url = ResponseUrl::new(url.clone());
+                Ok(Route::new(response_url.digest(), response_url, pace, weight))
+            }
+            AppKind::GroupRobot(_) => Err(NoRoute::Missing),
+        }
+    }
+
+    /// A callback is no authority on where requests may go.
+    fn may_be_called(&self, url: &Secret, received_at: i64) -> Result<(), NoRoute> {
+        let url = Url::parse(url.expose()).map_err(|_| NoRoute::ForeignResponseUrl)?;
+        let is_known = url.host_str().is_some_and(|host| self.hosts.iter().any(|known| known == host));
+        let is_private = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url));
+        if !is_known || !is_private {
+            return Err(NoRoute::ForeignResponseUrl);
+        }
+        let ends = received_at.saturating_add(i64::try_from(RESPONSE_URL_LIVES.as_millis()).unwrap_or(i64::MAX));
+        if now_ms() > ends { Err(NoRoute::ResponseUrlExpired) } else { Ok(()) }
     }
 
     fn belongs_to_another(&self, digest: &RouteDigest, app: &str, chat: &str) -> bool {
@@ -121,15 +224,21 @@ impl Routes {
     }
 }
 
-/// By which route a reply of (`app`, `chat`) that was queued for the route `recorded` may leave now.
+/// By which route a reply may leave now.
 ///
-/// A chat whose webhook was replaced keeps its waiting replies: the new webhook is its own, and the old one is nobody's.
-pub fn guard<'a>(recorded: &RouteDigest, app: &str, chat: &str, routes: &'a Routes) -> Result<&'a Route, NoRoute> {
-    let current = routes.of(app, chat).ok_or(NoRoute::Missing)?;
+/// A chat whose webhook was replaced keeps its waiting replies: the new webhook is its own, and the old one is nobody's. A
+/// reply whose body says where it goes leaves by the route that it was made for, or not at all.
+///
+/// # Errors
+/// [`NoRoute`] where it may leave by none.
+pub fn guard(delivery: &Delivery, routes: &Routes) -> Result<Route, NoRoute> {
+    let (app, chat, recorded) = (delivery.app.as_str(), delivery.chat_id.as_str(), &delivery.route);
+    let current = routes.find(delivery.into())?;
     if routes.belongs_to_another(&current.digest, app, chat) {
         return Err(NoRoute::Shared);
     }
-    if routes.belongs_to_another(recorded, app, chat) {
+    let is_replaced = *recorded != current.digest;
+    if is_replaced && (delivery.bound || current.channel.is_bound() || routes.belongs_to_another(recorded, app, chat)) {
         return Err(NoRoute::Changed);
     }
     Ok(current)
@@ -140,32 +249,47 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::Secret;
+    use crate::config::settings::{Api, Gateway, JsonAuth};
+    use crate::wecom::crypto::{CallbackCrypto, ReceiveId};
 
     fn digest(webhook: &str) -> RouteDigest {
         RouteDigest::of("group_robot", webhook)
     }
 
+    const PACE: Pace = Pace { limit: 20, window: Duration::from_secs(60) };
+
     /// Routes of `(app, chat, webhook)`.
     fn routes(entries: &[(&str, &str, &str)]) -> Routes {
         let mut routes = Routes::default();
         for (app, chat, webhook) in entries {
-            let route = Route {
-                digest: digest(webhook),
-                channel: Arc::new(GroupRobot::new(Secret::new(*webhook))),
-                pace: Pace { limit: 20, window: Duration::from_secs(60) },
-                weight: 1,
-                name: None,
-            };
-            routes.insert(app, chat, route);
+            let robot = GroupRobot::new(Secret::new(*webhook));
+            routes.insert(app, chat, Route::new(digest(webhook), robot, PACE, 1));
         }
         routes
+    }
+
+    /// A reply of chat `a` of app `x`, queued for this route.
+    fn reply(route: RouteDigest, bound: bool) -> Delivery {
+        Delivery {
+            id: "r.0".into(),
+            request_id: "r".into(),
+            key: MessageKey::new("x", "a", "u", "m"),
+            app: "x".into(),
+            chat_id: "a".into(),
+            reply_to: ReplyTo::default(),
+            message: serde_json::Value::Null,
+            route,
+            bound,
+            repeat_until: None,
+            expires_at: 0,
+            received_at: 0,
+        }
     }
 
     #[test]
     fn a_reply_leaves_by_its_own_chats_route_or_not_at_all() {
         type Case<'a> = (&'a str, &'a [(&'a str, &'a str, &'a str)], Result<&'a str, NoRoute>);
-        // A reply of chat `a` of app `x`, queued while its webhook was `A`.
+        // Queued while its webhook was `A`.
         let cases: &[Case] = &[
             ("unchanged", &[("x", "a", "A"), ("x", "b", "B")], Ok("A")),
             ("no routes", &[], Err(NoRoute::Missing)),
@@ -180,9 +304,98 @@ mod tests {
         ];
         for (name, entries, want) in cases {
             let routes = routes(entries);
-            let got = guard(&digest("A"), "x", "a", &routes).map(|route| route.digest.clone());
+            let got = guard(&reply(digest("A"), false), &routes).map(|route| route.digest);
             assert_eq!(got, want.map(digest), "{name}");
         }
+    }
+
+    #[test]
+    fn a_reply_that_says_where_it_goes_stays_with_its_route() {
+        let same = routes(&[("x", "a", "A")]);
+        assert!(guard(&reply(digest("A"), true), &same).is_ok());
+        let replaced = guard(&reply(digest("old"), true), &same);
+        assert_eq!(replaced.map(drop), Err(NoRoute::Changed), "made for an app message, say");
+        let mut by_app = Routes::default();
+        let app_chat = AppChat::new(Arc::new(api()), "a");
+        by_app.insert("x", "a", Route::new(app_chat.digest(), app_chat.clone(), PACE, 1));
+        assert_eq!(guard(&reply(digest("A"), false), &by_app).map(drop), Err(NoRoute::Changed), "a robot's");
+        assert!(guard(&reply(app_chat.digest(), true), &by_app).is_ok());
+    }
+
+    fn api() -> Api {
+        Api { corp_id: "ww1".into(), agent_id: 7, secret: Secret::new("s3cret") }
+    }
+
+    fn crypto() -> CallbackCrypto {
+        CallbackCrypto::new(Secret::new("t"), &Secret::new("a".repeat(43)), ReceiveId::Any).unwrap()
+    }
+
+    /// An app `x` of this kind, whose chat `heavy` has an entry without a route.
+    fn of_kind(kind: AppKind) -> Routes {
+        let chat = Chat { id: "heavy".into(), name: None, weight: 9, pace: Pace { limit: 1, ..PACE }, way: None };
+        let gateway = Gateway {
+            url: Secret::new("http://127.0.0.1/send"),
+            instance_guid: None,
+            client_msg_id_window: Duration::from_secs(600),
+        };
+        let app = App {
+            api: matches!(kind, AppKind::App(_)).then(|| Arc::new(api())),
+            gateway: matches!(kind, AppKind::Json(_)).then(|| Arc::new(gateway)),
+            chats: [(chat.id.clone(), chat)].into(),
+            ..App::for_tests("x", kind)
+        };
+        let hosts = vec!["qyapi.weixin.qq.com".to_owned(), "127.0.0.1".to_owned()];
+        Routes { apps: [("x".to_owned(), Arc::new(app))].into(), hosts, ..Routes::default() }
+    }
+
+    fn found(routes: &Routes, chat: &str, sender: &str, reply_to: &ReplyTo) -> Result<Route, NoRoute> {
+        let key = MessageKey::new("x", chat, sender, "m");
+        routes.find(Destination { key: &key, reply_to, received_at: now_ms() })
+    }
+
+    #[test]
+    fn a_group_is_never_taken_for_a_member() {
+        let routes = of_kind(AppKind::App(crypto()));
+        let (group, single) = (ReplyTo::default(), ReplyTo { chat_kind: ChatKind::Single, response_url: None });
+        let route = found(&routes, "u1", "u1", &single).unwrap();
+        assert_eq!(route.channel.kind(), ChannelKind::AppMessage);
+        assert_eq!(route.pace, Pace { limit: 16, ..PACE }, "WeCom's own limit, below the app's");
+        assert_eq!(route.channel.body(serde_json::json!({}), "r.0")["touser"], "u1");
+        assert_eq!(found(&routes, "wrGroup", "u1", &group).unwrap_err(), NoRoute::Missing);
+        assert_eq!(found(&routes, "u1", "u1", &group).unwrap_err(), NoRoute::Missing, "what was not said to be single");
+        for everybody in ["@all", "u1|u2"] {
+            assert_eq!(found(&routes, everybody, everybody, &single).unwrap_err(), NoRoute::Missing, "{everybody}");
+        }
+        let heavy = found(&routes, "heavy", "u1", &single).unwrap();
+        assert_eq!((heavy.weight, heavy.pace.limit), (9, 1));
+    }
+
+    #[test]
+    fn every_kind_has_its_way() {
+        let to = ReplyTo::default();
+        let json = found(&of_kind(AppKind::Json(JsonAuth::None)), "c", "u", &to).unwrap();
+        assert_eq!(json.channel.kind(), ChannelKind::JsonGateway);
+        assert_eq!(found(&of_kind(AppKind::GroupRobot(crypto())), "c", "u", &to).unwrap_err(), NoRoute::Missing);
+    }
+
+    #[test]
+    fn a_response_url_is_good_for_an_hour_at_a_known_host() {
+        let routes = of_kind(AppKind::Aibot(crypto()));
+        let to = |url: &str| ReplyTo { response_url: Some(Secret::new(url)), ..ReplyTo::default() };
+        let good = "https://qyapi.weixin.qq.com/cgi-bin/aibot/response?response_code=C";
+        let route = found(&routes, "c", "u", &to(good)).unwrap();
+        assert!(route.is_single_use() && !format!("{route:?}").contains("response_code"));
+        assert_eq!(found(&routes, "c", "u", &ReplyTo::default()).unwrap_err(), NoRoute::Missing);
+        let foreign =
+            ["https://evil.example/x", "http://qyapi.weixin.qq.com/x", "file:///etc/passwd", "", "qyapi.weixin.qq.com"];
+        for url in foreign {
+            assert_eq!(found(&routes, "c", "u", &to(url)).unwrap_err(), NoRoute::ForeignResponseUrl, "{url}");
+        }
+        let key = MessageKey::new("x", "c", "u", "m");
+        let taken = |ago: i64| {
+            routes.find(Destination { key: &key, reply_to: &to(good), received_at: now_ms() - ago }).map(drop)
+        };
+        assert_eq!((taken(3_590_000), taken(3_601_000)), (Ok(()), Err(NoRoute::ResponseUrlExpired)));
     }
 
     #[test]

@@ -31,6 +31,7 @@ impl Sent {
     pub fn errcode(&self) -> Option<i64> {
         match &self.reply {
             Reply::Http { code: Some((errcode, _)), .. } => Some(*errcode),
+            Reply::Partly(_) => Some(0),
             Reply::Http { code: None, .. } | Reply::NotTried(_) | Reply::NotWritten(_) | Reply::NoAnswer(_) => None,
         }
     }
@@ -41,6 +42,7 @@ impl Sent {
             Reply::NotTried(why) => format!("not tried: {why}"),
             Reply::NotWritten(why) => format!("not sent: {why}"),
             Reply::NoAnswer(why) => format!("no answer: {why}"),
+            Reply::Partly(who) => format!("errcode 0, but left out: {who}"),
             Reply::Http { code: Some((errcode, errmsg)), .. } => format!("errcode {errcode}: {errmsg}"),
             Reply::Http { status, code: None } => format!("HTTP {status} without an errcode"),
         }
@@ -65,6 +67,10 @@ pub(super) fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>
             Reply::Http { code: Some((errcode, errmsg)), .. } => {
                 put("errcode", (*errcode).into());
                 put("errmsg", errmsg.as_str().into());
+            }
+            Reply::Partly(who) => {
+                put("errcode", 0.into());
+                put("errmsg", who.as_str().into());
             }
             Reply::Http { status, code: None } => {
                 put("status", (*status).into());

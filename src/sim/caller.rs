@@ -34,6 +34,24 @@ pub fn robot_text(chat: &str, sender: &str, msg_id: &str, text: &str) -> String 
     )
 }
 
+/// The decrypted XML of a text that a member sends to an app: a one-to-one chat, without a chat id.
+pub fn app_text(sender: &str, msg_id: &str, text: &str) -> String {
+    format!(
+        "<xml><ToUserName>ww1</ToUserName><FromUserName><![CDATA[{sender}]]></FromUserName><CreateTime>{}</CreateTime>\
+         <MsgType>text</MsgType><Content><![CDATA[{text}]]></Content><MsgId>{msg_id}</MsgId><AgentID>7</AgentID></xml>",
+        now_ms() / 1000
+    )
+}
+
+/// The decrypted JSON of a text to a smart robot in a group, with the address for the answer.
+pub fn aibot_text(chat: &str, sender: &str, msg_id: &str, text: &str, response_url: &str) -> String {
+    serde_json::json!({
+        "msgid": msg_id, "aibotid": "AIBOT", "chatid": chat, "chattype": "group", "from": {"userid": sender},
+        "response_url": response_url, "msgtype": "text", "text": {"content": text},
+    })
+    .to_string()
+}
+
 /// The same as JSON, for a robot whose callback URL asks for it (`robot_callback_format=json`).
 pub fn robot_json(chat: &str, sender: &str, msg_id: &str, text: &str) -> String {
     serde_json::json!({

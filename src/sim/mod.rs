@@ -2,7 +2,7 @@
 //!
 //! - [`caller`]: WeCom's side of a callback: payloads, encryption, signature, retries.
 //! - [`load`]: thousands of messages over many chats, with doubles and late copies, all from one seed.
-//! - [`wecom`]: the robots' webhooks and, under `/action/`, the team's [`service`], which check what reaches them.
+//! - [`wecom`]: every way by which a gateway sends and, under `/action/`, the team's [`service`], which check what reaches them.
 //! - [`ledger`]: every message and every reply, the [`violation`]s of what a gateway promises, and a [`summary`].
 //! - [`scenario`]: configuration files for a gateway between the two, in a temporary folder.
 //!
@@ -27,7 +27,7 @@ pub mod wecom;
 mod wire;
 
 pub use behaviour::{Answer, Behaviour, Mix, Options, Rate, Refusal, WorkTime};
-pub use caller::{Caller, Format, robot_text};
+pub use caller::{Caller, Format, aibot_text, app_text, robot_text};
 pub use ledger::Ledger;
 pub use load::{Load, Target};
 pub use plot::Plot;

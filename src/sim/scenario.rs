@@ -25,6 +25,9 @@ pub fn robot_key(app: &str, chat: &str) -> String {
     format!("{app}-{chat}")
 }
 
+/// Which of its corp's apps every [`api_app`] is.
+pub const AGENT_ID: u64 = 7;
+
 fn random_text(length: usize) -> String {
     rand::rng().sample_iter(Alphanumeric).take(length).map(char::from).collect()
 }
@@ -36,6 +39,28 @@ pub fn robot_app(fake: &FakeWeCom, app: &str, chats: &[String]) -> Value {
     settings["kind"] = "group_robot".into();
     settings["token"] = random_text(16).into();
     settings["encoding_aes_key"] = random_text(43).into();
+    settings
+}
+
+/// As [`robot_app`], as a self-built app that the fake knows, by `message/send` and, in groups that it made, `appchat/send`.
+pub fn api_app(fake: &FakeWeCom, app: &str, groups: &[&str]) -> Value {
+    let mut settings = robot_app(fake, app, &[]);
+    let (corp, secret) = (format!("ww-{app}"), format!("secret-of-{app}"));
+    fake.app(&corp, &secret, AGENT_ID);
+    groups.iter().for_each(|group| fake.app_chat(group));
+    settings["kind"] = "app".into();
+    settings["receive_id"] = "".into();
+    settings["corp_id"] = corp.into();
+    settings["agent_id"] = AGENT_ID.into();
+    settings["secret"] = secret.into();
+    settings["chats"] = groups.iter().map(|group| json!({"id": group, "appchat": true})).collect();
+    settings
+}
+
+/// As [`robot_app`], as a smart robot.
+pub fn aibot_app(fake: &FakeWeCom, app: &str) -> Value {
+    let mut settings = robot_app(fake, app, &[]);
+    settings["kind"] = "aibot".into();
     settings
 }
 

@@ -35,7 +35,7 @@ use crate::config::settings::{self, AppKind};
 use crate::member::Profile;
 use crate::model::{Message, Session, now_ms};
 use crate::rules::{Decision, RuleError, RuleSet, Run};
-use crate::sender::channel::{self, Channel, GroupRobot};
+use crate::sender::channel::{self, GroupRobot};
 use crate::wecom::crypto::CallbackCrypto;
 use crate::wecom::payload::{self, Payload};
 use crate::wecom::{envelope, message};
@@ -204,8 +204,8 @@ async fn send_all(
 ) {
     while let Some(text) = texts.recv().await {
         let chat = current.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(webhook) = app.chats.get(&chat).and_then(|chat| chat.webhook.as_ref()) {
-            GroupRobot::new(webhook.url.clone()).send(&client, &text).await;
+        if let Some(webhook) = app.chats.get(&chat).and_then(|chat| chat.webhook()) {
+            GroupRobot::new(webhook.url.clone()).post(&client, &text).await;
         }
     }
 }

@@ -189,7 +189,7 @@ async fn scenarios_are_configurations_that_a_gateway_takes() {
     let settings = crate::config::load(&scenario.write().unwrap()).unwrap();
     assert_eq!(settings.sender.timeout, Duration::from_secs(1));
     assert!(matches!(settings.apps["support"].kind, AppKind::GroupRobot(_)));
-    let webhook = settings.apps["hook"].chats["c2"].webhook.as_ref().unwrap();
+    let webhook = settings.apps["hook"].chats["c2"].webhook().unwrap();
     assert_eq!(webhook.url.expose(), fake.webhook(&robot_key("hook", "c2"), "c2"));
 }
 

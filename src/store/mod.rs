@@ -17,8 +17,10 @@
 pub mod embedded;
 mod held;
 pub mod journal;
+mod late;
 pub mod lock;
 mod members;
+mod notes;
 mod options;
 mod outage;
 pub mod redis;
@@ -30,10 +32,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
+use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Secret, Session};
 pub use held::{Held, HeldLeases};
 pub use journal::{Entry, JournalBatch, Line, Stage};
+pub use late::{Answered, LateAnswer, LateTicket, Waiting};
 pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChange};
+pub use notes::{Note, NoteWrite, Noted};
 pub use options::Options;
 pub use outage::Outage;
 pub use spool::{Appended, Spool, Spooled};
@@ -197,60 +201,6 @@ pub enum Committed {
     LaneFull,
 }
 
-/// Kept for a message whose answer comes later by `POST /api/v1/replies`.
-#[derive(Clone, Debug)]
-pub struct LateTicket {
-    /// How long it is waited for.
-    pub ttl: Duration,
-    /// When its message was taken and until when its replies may be sent, Unix ms.
-    pub received_at: i64,
-    /// See [`Delivery::expires_at`].
-    pub expires_at: i64,
-}
-
-/// A late answer. Its deliveries are built by `seq` so that a repeat is recognised.
-#[derive(Clone, Debug)]
-pub struct LateAnswer {
-    /// The request that waits.
-    pub request_id: String,
-    /// The chat it must belong to.
-    pub lane: Lane,
-    /// The caller's number of this answer.
-    pub seq: u64,
-    /// What to send; all of the chat.
-    pub replies: Vec<Delivery>,
-    /// See [`Commit::turn`].
-    pub turn: Turn,
-    /// See [`Commit::depth_limit`].
-    pub depth_limit: u64,
-    /// What the trail says of it.
-    pub lines: Vec<Line>,
-}
-
-/// What a waiting message is, for building its late answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
-    /// The message.
-    pub key: MessageKey,
-    /// See [`LateTicket::received_at`].
-    pub received_at: i64,
-    /// See [`LateTicket::expires_at`].
-    pub expires_at: i64,
-}
-
-/// What became of a [`LateAnswer`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answered {
-    /// Queued.
-    Queued,
-    /// This seq was taken before; nothing was done.
-    Repeat,
-    /// No message of that chat waits under this request id.
-    NotWaiting,
-    /// The out-lane is full; nothing was done.
-    LaneFull,
-}
-
 /// The head of an outbound lane, leased.
 #[derive(Clone, Debug)]
 pub struct ClaimedReply {
@@ -264,7 +214,8 @@ pub struct ClaimedReply {
     pub refusals: u32,
     /// Failures of this lane in a row (of any delivery), for its back-off.
     pub failures: u32,
-    /// An earlier lease began an attempt and never settled it: the answer is unknown (P7).
+    /// An earlier lease began an attempt and never settled it, or settled it as [`ParkReason::Unanswered`]: it may have been
+    /// sent (P7).
     pub begun: bool,
 }
 
@@ -366,6 +317,9 @@ pub enum ParkReason {
     Paced,
     /// A failure that certainly did not send: counts an attempt.
     Transient,
+    /// An attempt without an answer, which may have sent and is to be repeated: counts an attempt, and the head stays begun,
+    /// so that whoever claims it next knows.
+    Unanswered,
     /// Configuration or an operator: counts nothing.
     Held,
 }
@@ -376,6 +330,7 @@ impl ParkReason {
         match self {
             Self::Paced => "paced",
             Self::Transient => "backing_off",
+            Self::Unanswered => "unanswered",
             Self::Held => "held",
         }
     }
@@ -470,6 +425,21 @@ pub trait Store: Send + Sync + 'static {
 
     /// Clears a chat's dead mark (an `add_to_chat` event, an operator).
     async fn revive(&self, lane: &Lane) -> Result<()>;
+
+    /// What the notes say, in their order.
+    async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>>;
+
+    /// Writes a note, over what stands there; `false` where it asks for the note's lock and that is another's by now.
+    async fn write_note(&self, write: NoteWrite) -> Result<bool>;
+
+    /// Drops a note, if it still says `seen` (`None`: whatever it says). Answers whether there was one to drop.
+    async fn drop_note(&self, note: &Note, seen: Option<&Secret>) -> Result<bool>;
+
+    /// Takes a note's lock for `owner`, for so long; `false` where somebody has it, `owner` too.
+    async fn lock_note(&self, note: &Note, owner: &str, ttl: Duration) -> Result<bool>;
+
+    /// Gives a note's lock back, if it is `owner`'s.
+    async fn unlock_note(&self, note: &Note, owner: &str) -> Result<()>;
 
     /// Status of the given chats, in their order.
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>>;

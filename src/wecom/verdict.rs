@@ -8,22 +8,25 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 #[cfg(test)]
 mod tests;
 
 /// How long a robot or an API waits after 45009 ("minute" limits, document/path/90312) or an HTTP 429.
-const RATE_WINDOW: Duration = Duration::from_secs(60);
+pub const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// How long after 45033, which says that too many calls run at once.
 const CONCURRENCY_WINDOW: Duration = Duration::from_secs(3);
 /// Characters of `errmsg` that are kept.
 const MAX_ERRMSG: usize = 200;
 
 /// By which channel a chat is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ChannelKind {
     /// A group robot's webhook.
+    #[default]
     GroupRobot,
     /// `message/send`.
     AppMessage,
@@ -47,8 +50,9 @@ impl ChannelKind {
         }
     }
 
-    /// Whether it sends with an access token, so that a token error can be mended by a refresh.
-    fn has_token(self) -> bool {
+    /// Whether it is the app's own API, with an access token: what is wrong there is wrong for the whole app, and a token error
+    /// can be mended by a refresh.
+    pub fn is_api(self) -> bool {
         match self {
             Self::AppMessage | Self::AppChat => true,
             Self::GroupRobot | Self::ResponseUrl | Self::JsonGateway => false,
@@ -65,6 +69,8 @@ pub enum Reply {
     NotWritten(String),
     /// Timeout or cut after the request may have been written.
     NoAnswer(String),
+    /// Taken, but not for everybody that it was for: who is left out, in WeCom's words.
+    Partly(String),
     /// An HTTP answer.
     Http {
         /// Status.
@@ -79,6 +85,8 @@ pub enum Reply {
 pub enum Verdict {
     /// WeCom took it.
     Delivered,
+    /// WeCom took it, and leaves somebody out for good: the same again would reach the others twice.
+    Partial,
     /// Over a rate, and not sent: wait for this window.
     Paced(Duration),
     /// Certainly not sent, or so WeCom says: try again, a few times.
@@ -102,6 +110,7 @@ impl Verdict {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Delivered => "delivered",
+            Self::Partial => "partial",
             Self::Paced(_) => "paced",
             Self::Transient => "transient",
             Self::Token => "token",
@@ -120,6 +129,7 @@ pub fn verdict(channel: ChannelKind, reply: &Reply) -> Verdict {
         Reply::NotTried(_) => Verdict::NotTried,
         Reply::NotWritten(_) => Verdict::Transient,
         Reply::NoAnswer(_) => Verdict::Unknown,
+        Reply::Partly(_) => Verdict::Partial,
         // A proxy's answers: the first two come from one that reached nobody.
         Reply::Http { status: 502 | 503, .. } => Verdict::Transient,
         Reply::Http { status: 500..=599, .. } => Verdict::Unknown,
@@ -141,12 +151,15 @@ fn by_errcode(channel: ChannelKind, errcode: i64) -> Verdict {
         45009 => Verdict::Paced(RATE_WINDOW),
         45033 => Verdict::Paced(CONCURRENCY_WINDOW),
         // The token is invalid, missing or expired (42009: a suite's). Where none is sent, something is set up wrong.
-        40014 | 41001 | 42001 | 42009 if channel.has_token() => Verdict::Token,
+        40014 | 41001 | 42001 | 42009 if channel.is_api() => Verdict::Token,
         40014 | 41001 | 42001 | 42009 => Verdict::Configuration,
-        // The webhook is invalid or its robot removed; the robot is not in the group.
-        93000 | 93008 => Verdict::ChatGone,
-        // No such chat: invalid, absent, not made by this app, dissolved, not a customer group.
-        40050 | 86001 | 86003 | 86008 | 49008 | 90501 | 90509 => Verdict::ChatGone,
+        // The webhook is invalid or its robot removed; the robot is not in the group. Then: no such chat: invalid, absent, not
+        // made by this app, dissolved, not a customer group.
+        93000 | 93008 | 40050 | 86001 | 86003 | 86008 | 49008 | 90501 | 90509 => match channel {
+            ChannelKind::GroupRobot | ChannelKind::AppChat | ChannelKind::JsonGateway => Verdict::ChatGone,
+            // One address was refused, and the next message brings its own.
+            ChannelKind::AppMessage | ChannelKind::ResponseUrl => Verdict::Rejected,
+        },
         // Secret, corp id, agent id, missing parameters of ours, another app's token.
         40001 | 40013 | 40056 | 41002 | 41004 | 301002 => Verdict::Configuration,
         // Permissions: of the function, the API, the authorisation, the app, towards external contacts.
@@ -158,15 +171,25 @@ fn by_errcode(channel: ChannelKind, errcode: i64) -> Verdict {
     }
 }
 
+/// Lists of `message/send` that name who is left out (document/path/90236): an errcode 0 does not say that all got it.
+const LEFT_OUT: [&str; 4] = ["invaliduser", "invalidparty", "invalidtag", "unlicenseduser"];
+
 /// What an HTTP answer says. `errcode` counts as an integer or as a text of one ("0"); a body without it, or that is
 /// no JSON, is an answer that says nothing. `errmsg` is kept without our own address, at most 200 characters.
 pub fn read_answer(status: u16, body: &[u8]) -> Reply {
-    let code = serde_json::from_slice(body).ok().and_then(|answer: Value| {
-        let errcode = &answer["errcode"];
-        let errcode = errcode.as_i64().or_else(|| errcode.as_str()?.parse().ok())?;
-        Some((errcode, shown(answer["errmsg"].as_str().unwrap_or_default())))
+    let Ok(answer) = serde_json::from_slice::<Value>(body) else { return Reply::Http { status, code: None } };
+    let errcode = &answer["errcode"];
+    let errcode = errcode.as_i64().or_else(|| errcode.as_str()?.parse().ok());
+    let left_out = LEFT_OUT.iter().filter_map(|name| {
+        let who = answer[name].as_str().filter(|who| !who.is_empty())?;
+        Some(format!("{name} {who}"))
     });
-    Reply::Http { status, code }
+    let left_out: Vec<_> = left_out.collect();
+    if errcode == Some(0) && (200..300).contains(&status) && !left_out.is_empty() {
+        return Reply::Partly(shown(&left_out.join(", ")));
+    }
+    let errmsg = || shown(answer["errmsg"].as_str().unwrap_or_default());
+    Reply::Http { status, code: errcode.map(|errcode| (errcode, errmsg())) }
 }
 
 /// An `errmsg` as logs and trails may hold it. WeCom adds `from ip: 203.0.113.7`, which is our address.

@@ -12,7 +12,7 @@ use super::reply::Origin;
 use super::{AppRuntime, Context, act::act, session, through_outages};
 use crate::action;
 use crate::member::mask_phones_in;
-use crate::model::{Outcome, now_ms};
+use crate::model::{Outcome, ReplyTo, now_ms};
 use crate::rules::{Action, Decision, Trigger, texts};
 use crate::store::{Admitted, ClaimedMessage, Commit, Knock, LateTicket, Line, Stage, Turn};
 use crate::wecom::message;
@@ -127,13 +127,15 @@ async fn unheard(
 
 fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided: Decided, began: Instant) -> Handled {
     let message = &claimed.message;
-    let route = context.routes.of(&message.app, &message.chat_id);
     let origin = Origin {
         key: message.key(),
         request_id: message.request_id.clone(),
         received_at: message.received_at,
         expires_at: message.received_at.saturating_add(millis(app.settings.max_reply_age)),
+        reply_to: message.reply_to(),
     };
+    let found = context.routes.find(origin.destination());
+    let route = found.as_ref().map_err(|why| *why);
     let (mut decided, replies) = match origin.replies(route, &decided.messages, "") {
         Ok(replies) => (decided, replies),
         Err(error) => {
@@ -145,7 +147,7 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
     };
     if !replies.lines.is_empty() {
         error!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id, msg_id = %message.msg_id,
-            "the reply was dropped: the chat has no route; give it a [[chats]] entry with a webhook");
+            why = found.as_ref().err().map(ToString::to_string), "alarm: the reply was dropped, it has no way out");
     }
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
     let session = decided.exchange.take().map(|exchange| {
@@ -168,6 +170,7 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
         ttl: Duration::from_millis(origin.expires_at.saturating_sub(now_ms()).try_into().unwrap_or(0)),
         received_at: origin.received_at,
         expires_at: origin.expires_at,
+        reply_to: origin.reply_to.clone(),
     };
     let commit = Commit {
         lease: claimed.lease.clone(),
@@ -176,7 +179,10 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
         mark_ttl: app.settings.mark_ttl(message),
         session,
         replies: replies.deliveries,
-        turn: Turn { weight: route.map_or(1, |route| route.weight), head_start: context.settings.sender.head_start },
+        turn: Turn {
+            weight: found.as_ref().map_or(1, |route| route.weight),
+            head_start: context.settings.sender.head_start,
+        },
         depth_limit: context.settings.store.lane_depth,
         await_late: (outcome == Outcome::Waiting).then_some(ticket),
         lines,
@@ -187,8 +193,13 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
 
 /// The commit that takes the place of one whose replies found no room in the chat's out-lane.
 pub(super) fn without_room(mut commit: Commit) -> Commit {
-    let origin =
-        Origin { key: commit.key.clone(), request_id: commit.request_id.clone(), received_at: 0, expires_at: 0 };
+    let origin = Origin {
+        key: commit.key.clone(),
+        request_id: commit.request_id.clone(),
+        received_at: 0,
+        expires_at: 0,
+        reply_to: ReplyTo::default(),
+    };
     let dropped: Vec<Line> = commit.replies.drain(..).map(|d| origin.dropped(&d.id, "lane_full")).collect();
     commit.lines.extend(dropped);
     commit

@@ -1,10 +1,10 @@
-//! From an action's messages to deliveries: checked, cut to the channel's limits, numbered, tied to the message that
-//! they answer. What stands here is the only place where a delivery is made, so none can exist for another chat.
+//! From an action's messages to deliveries: checked, cut to the channel's limits, written as the channel's requests, numbered,
+//! tied to the message that they answer. What stands here is the only place where a delivery is made, so none can exist for another chat.
 
 use serde_json::{Value, json};
 
-use crate::model::{Delivery, MessageKey, Outcome, content_digest};
-use crate::sender::route::Route;
+use crate::model::{Delivery, MessageKey, Outcome, ReplyTo, content_digest};
+use crate::sender::route::{Destination, NoRoute, Route};
 use crate::store::{Line, Stage};
 use crate::wecom::message::{self, MessageError};
 
@@ -19,6 +19,8 @@ pub struct Origin {
     pub received_at: i64,
     /// Its replies are not sent after this, Unix ms.
     pub expires_at: i64,
+    /// How it can be answered.
+    pub reply_to: ReplyTo,
 }
 
 /// Replies on their way, or, without a route, what they would have been.
@@ -33,33 +35,63 @@ pub struct Replies {
 }
 
 impl Origin {
+    /// What its replies are sent to.
+    pub fn destination(&self) -> Destination<'_> {
+        Destination { key: &self.key, reply_to: &self.reply_to, received_at: self.received_at }
+    }
+
     /// Makes the replies. `prefix` is put between the request id and the number of each part.
-    pub fn replies(&self, route: Option<&Route>, messages: &[Value], prefix: &str) -> Result<Replies, MessageError> {
-        let limits = route.map_or(&message::GROUP_ROBOT, |route| route.limits());
-        let mut parts = Vec::new();
-        for message in messages {
-            parts.extend(message::fit(message, limits)?);
-        }
+    ///
+    /// # Errors
+    /// [`MessageError`] of the first message that the channel does not take.
+    pub fn replies(
+        &self,
+        route: Result<&Route, NoRoute>,
+        messages: &[Value],
+        prefix: &str,
+    ) -> Result<Replies, MessageError> {
         let id = |n| format!("{}.{prefix}{n}", self.request_id);
-        let summary = parts.iter().enumerate().map(|(n, part)| json!({"id": id(n), "digest": content_digest(part)}));
-        let summary = Value::Array(summary.collect());
-        let Some(route) = route else {
-            let lines = (0..parts.len()).map(|n| self.dropped(&id(n), "route_missing")).collect();
-            return Ok(Replies { deliveries: Vec::new(), summary, lines });
+        let bodies: Vec<Value> = match route {
+            Ok(Route { channel, .. }) => {
+                let parts = channel.fit(messages)?.into_iter().enumerate();
+                parts.map(|(n, part)| channel.body(part, &id(n))).collect()
+            }
+            Err(_) => message::fit_all(messages, &message::GROUP_ROBOT)?,
         };
+        let summary = bodies.iter().enumerate().map(|(n, body)| json!({"id": id(n), "digest": content_digest(body)}));
+        let summary = Value::Array(summary.collect());
+        let deliveries = bodies.into_iter().enumerate();
+        Ok(match route {
+            Ok(route) => {
+                let deliveries = deliveries.map(|(n, body)| self.delivery(id(n), body, route)).collect();
+                Replies { deliveries, summary, lines: Vec::new() }
+            }
+            Err(why) => {
+                let lines = deliveries.map(|(n, _)| self.dropped(&id(n), why.as_str())).collect();
+                Replies { deliveries: Vec::new(), summary, lines }
+            }
+        })
+    }
+
+    fn delivery(&self, id: String, body: Value, route: &Route) -> Delivery {
         let [app, chat_id, ..] = self.key.parts();
-        let deliveries = parts.into_iter().enumerate().map(|(n, part)| Delivery {
-            id: id(n),
+        let known_for = route.channel.knows_repeats_for();
+        Delivery {
+            id,
             request_id: self.request_id.clone(),
             key: self.key.clone(),
-            app: app.clone(),
-            chat_id: chat_id.clone(),
-            message: part,
+            app,
+            chat_id,
+            reply_to: self.reply_to.clone(),
+            message: body,
             route: route.digest.clone(),
+            bound: route.channel.is_bound(),
+            // Counted from before the first attempt: always within what the far side remembers.
+            repeat_until: known_for
+                .map(|span| self.received_at.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))),
             expires_at: self.expires_at,
             received_at: self.received_at,
-        });
-        Ok(Replies { deliveries: deliveries.collect(), summary, lines: Vec::new() })
+        }
     }
 
     /// The line of a delivery that we chose not to send.

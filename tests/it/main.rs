@@ -5,6 +5,7 @@
 
 mod admin;
 mod callback;
+mod channels;
 mod compare;
 mod crash;
 mod gateway;

@@ -72,6 +72,18 @@ impl World {
         Self { fake, app, caller, http, scenario, redis, serial: AtomicU64::new(FENCES) }
     }
 
+    /// Another process on the same store, with a folder of its own.
+    pub async fn second(&self) -> App {
+        let mut settings = wecom_gateway::config::load(&self.scenario.write().unwrap()).unwrap();
+        settings.store.path.push("second");
+        App::start(settings).await.unwrap()
+    }
+
+    /// Posts what was decrypted, once; the gateway must take it.
+    pub async fn post_callback(&self, payload: &str) {
+        assert_eq!(self.caller.post(payload).await, Some(200), "{payload}");
+    }
+
     /// Posts a text once; the gateway must take it.
     pub async fn say(&self, chat: &str, sender: &str, msg_id: &str, text: &str) {
         let status = self.caller.post(&robot_text(chat, sender, msg_id, text)).await;

@@ -94,7 +94,7 @@ fn loaded(app: &App, listen: SocketAddr, mix: &TextMix) -> Result<LoadedApp, App
         if chat.id.contains([' ', '[', ']']) {
             return Err(AppFault::ChatId(id, chat.id.clone()));
         }
-        let webhook = chat.webhook.as_ref().and_then(|webhook| Url::parse(webhook.url.expose()).ok());
+        let webhook = chat.webhook().and_then(|webhook| Url::parse(webhook.url.expose()).ok());
         let key = webhook.as_ref().filter(|url| leads_to(url, listen)).and_then(key);
         let key = key.ok_or_else(|| {
             // Not the rest: it holds the robot's key.

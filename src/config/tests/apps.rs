@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{AES_KEY, Folder, blames, each_app_fault, json, robot};
-use crate::config::settings::{AppKind, JsonAuth};
+use crate::config::settings::{AppKind, ChatWay, JsonAuth, OnUnknown};
 
 const HOOK: &str = "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=";
 
@@ -84,6 +84,38 @@ fn the_api_side_of_an_app_is_whole_or_absent() {
 }
 
 #[test]
+fn every_way_out_has_what_it_needs() {
+    let app = |more: &str| format!("kind = \"app\"\ntoken = \"T\"\nencoding_aes_key = \"{AES_KEY}\"\n{more}");
+    let api = "corp_id = \"ww1\"\nagent_id = 7\nsecret = \"s3cret\"\non_unknown = \"retry\"\n";
+    let group = "[[chats]]\nid = \"c\"\nappchat = true\n";
+    each_app_fault(&[
+        (app(group), "chats[0].appchat", &["corp_id, agent_id and secret"]),
+        (app(&format!("{api}{group}webhook = \"k\"")), "chats[0].appchat", &["beside a webhook"]),
+        (app(&format!("corp_id = \"ww1\"\nagent_id = 7\n{group}")), "secret", &["needed together"]),
+        (app("agent_id = \"7\"\ncorp_id = \"ww1\"\nsecret = \"s\""), "agent_id", &["a string"]),
+        (app("on_unknown = \"resend\""), "on_unknown", &["\"hold\", \"retry\""]),
+        (json(group), "chats[0].appchat", &["only for kind \"app\""]),
+        (json("[gateway]\nurl = \"http://g/\"\nclient_msg_id_window = \"0s\""), "gateway.client_msg_id_window", &[]),
+    ]);
+    let settings = Folder::new()
+        .app("a", &app(&format!("{api}{group}")))
+        .app("bare", &app(""))
+        .app("g", &json("[gateway]\nurl = \"http://g/send?k=1\"\ninstance_guid = \"i\""))
+        .settings();
+    let app = &settings.apps["a"];
+    let api = app.api.as_ref().unwrap();
+    assert_eq!((api.corp_id.as_str(), api.agent_id, api.secret.expose()), ("ww1", 7, "s3cret"));
+    assert_eq!(app.on_unknown, OnUnknown::Retry);
+    assert!(matches!(&app.chats["c"].way, Some(ChatWay::AppChat(way)) if way == api), "{:?}", app.chats["c"]);
+    let bare = &settings.apps["bare"];
+    assert!(bare.api.is_none() && bare.on_unknown == OnUnknown::Hold, "it still takes callbacks");
+    let gateway = settings.apps["g"].gateway.as_ref().unwrap();
+    assert_eq!((gateway.url.expose(), gateway.instance_guid.as_deref()), ("http://g/send?k=1", Some("i")));
+    assert_eq!(gateway.client_msg_id_window, Duration::from_secs(600));
+    assert!(!format!("{settings:?}").contains("s3cret") && !format!("{settings:?}").contains("k=1"));
+}
+
+#[test]
 fn who_may_post_json_is_said() {
     let auth = |auth: &str| format!("kind = \"json\"\nauth = {auth}");
     each_app_fault(&[
@@ -134,7 +166,7 @@ fn webhooks() {
 fn a_bare_key_a_full_url_and_blanks_are_the_same_route() {
     let route = |webhook: &str| {
         let text = robot(&format!("[[chats]]\nid = \"c\"\nwebhook = \"{webhook}\""));
-        Folder::new().app("a", &text).settings().apps["a"].chats["c"].webhook.clone().unwrap()
+        Folder::new().app("a", &text).settings().apps["a"].chats["c"].webhook().unwrap().clone()
     };
     let [full, bare, blank] = [route(&format!("{HOOK}k-1_A")), route("k-1_A"), route(&format!(" {HOOK}k-1_A\\n"))];
     assert_eq!(full.url.expose(), format!("{HOOK}k-1_A"));
@@ -147,7 +179,7 @@ fn a_bare_key_a_full_url_and_blanks_are_the_same_route() {
 fn a_bare_key_goes_where_the_api_is_and_loopback_needs_no_tls() {
     let gateway = "wecom = { api_base = \"http://127.0.0.1:7000/wx/\", webhook_hosts = [\"127.0.0.1\"] }";
     let settings = Folder::new().gateway(gateway).app("a", &robot("[[chats]]\nid = \"c\"\nwebhook = \"k\"")).settings();
-    let webhook = settings.apps["a"].chats["c"].webhook.as_ref().unwrap();
+    let webhook = settings.apps["a"].chats["c"].webhook().unwrap();
     assert_eq!(webhook.url.expose(), "http://127.0.0.1:7000/wx/cgi-bin/webhook/send?key=k");
 }
 
@@ -218,7 +250,7 @@ fn chats() {
         (chat("pace = \"0/min\""), "chats[0].pace", &["never send: write at least \"1/h\""]),
         (robot("[[chats]]\nid = \"\"\nname = \"n\"\nweight = 1\npace = \"1/s\""), "chats[0].id", &["empty"]),
         (robot("bot_names = [\"小助手\", \"＠ \"]"), "bot_names[1]", &["no name", "without \"@\""]),
-        (chat("appchat = true"), "chats[0].appchat", &["not available in this version", "webhook"]),
+        (chat("appchat = true"), "chats[0].appchat", &["only for kind \"app\"", "webhook"]),
         (robot("[chats_default]\npace = \"fast\""), "chats_default.pace", &["\"fast\"", "20/min"]),
         (robot("chats = [\"c\"]"), "chats[0]", &["a table"]),
         (robot("bot_names = \"bot\""), "bot_names", &["an array"]),

@@ -156,7 +156,7 @@ fn app_files_load_without_their_gateway() {
     let folder = Folder::new().app("one", &robot(&chat("c1", "k1"))).app("two", &robot(&chat("c2", "k1")));
     let (one, two) = (folder.path("apps/one.toml"), folder.path("apps/two.toml"));
     let apps = load_apps(std::slice::from_ref(&one)).unwrap();
-    assert_eq!((apps[0].id.as_str(), apps[0].chats["c1"].webhook.is_some()), ("one", true));
+    assert_eq!((apps[0].id.as_str(), apps[0].chats["c1"].webhook().is_some()), ("one", true));
     let faults = load_apps(&[one, two]).unwrap_err();
     assert!(blames(&faults, "apps/two.toml", "chats[0].webhook", &["has the webhook of"]), "{faults}");
 }

@@ -2,16 +2,19 @@
 //!
 //! Source: developer.work.weixin.qq.com/document/path/91770. `POST <webhook>` with the message as JSON; the answer is
 //! HTTP 200 with `errcode` and `errmsg` also where it failed. Nothing tells afterwards whether a request without
-//! an answer was taken, so such a one ends as `unknown`.
+//! an answer was taken, so such a one ends as `unknown`. Files and voices are uploaded first ([`super::media`]).
 
 use async_trait::async_trait;
 use serde_json::Value;
 use url::Url;
 
-use super::{Channel, wire};
+use super::{Channel, Wire, masked, media, wire};
 use crate::model::Secret;
 use crate::wecom::message::{GROUP_ROBOT, Limits};
 use crate::wecom::verdict::{ChannelKind, Reply};
+
+/// A media id that the robot does not know, or not any more.
+const BAD_MEDIA_ID: i64 = 40007;
 
 /// A robot, known by its webhook.
 #[derive(Clone, Debug)]
@@ -25,15 +28,32 @@ impl GroupRobot {
         Self { webhook }
     }
 
-    /// An answer may quote what was asked; the key must not come into trails that way.
+    /// Posts a message that needs no upload.
+    pub async fn post(&self, client: &reqwest::Client, message: &Value) -> Reply {
+        self.masked(wire::post(client, self.webhook.expose(), message).await)
+    }
+
     fn masked(&self, reply: Reply) -> Reply {
         let Ok(url) = Url::parse(self.webhook.expose()) else { return reply };
-        let key = url.query_pairs().find_map(|(name, key)| (name == "key" && !key.is_empty()).then_some(key));
-        match (reply, key) {
-            (Reply::Http { status, code: Some((errcode, errmsg)) }, Some(key)) => {
-                Reply::Http { status, code: Some((errcode, errmsg.replace(key.as_ref(), "***"))) }
+        match url.query_pairs().find(|(name, _)| name == "key") {
+            Some((_, key)) => masked(reply, &key),
+            None => reply,
+        }
+    }
+
+    async fn send_upload(&self, wire: &Wire, upload: &media::Upload) -> Reply {
+        let mut is_fresh = false;
+        loop {
+            let media_id = match media::id(wire, &self.webhook, upload, is_fresh).await {
+                Ok(media_id) => media_id,
+                Err(reply) => return self.masked(reply),
+            };
+            let reply = self.post(&wire.client, &upload.message(&media_id)).await;
+            let is_bad = matches!(reply, Reply::Http { code: Some((BAD_MEDIA_ID, _)), .. });
+            if !is_bad || is_fresh {
+                return reply;
             }
-            (reply, _) => reply,
+            is_fresh = true;
         }
     }
 }
@@ -48,8 +68,15 @@ impl Channel for GroupRobot {
         &GROUP_ROBOT
     }
 
-    async fn send(&self, client: &reqwest::Client, message: &Value) -> Reply {
-        self.masked(wire::post(client, self.webhook.expose(), message).await)
+    fn is_bound(&self) -> bool {
+        false
+    }
+
+    async fn send(&self, wire: &Wire, body: &Value) -> Reply {
+        match media::Upload::of(body) {
+            Some(upload) => self.send_upload(wire, &upload).await,
+            None => self.post(&wire.client, body).await,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! HTTP as channels need it: one POST, written at most once, its failure classified honestly.
+//! HTTP as channels need it: one request, written at most once, its failure classified honestly.
 //!
 //! What always holds:
 //!
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, ClientBuilder, Response, redirect, retry};
+use reqwest::{Client, ClientBuilder, RequestBuilder, Response, redirect, retry};
 use serde_json::Value;
 
 use crate::config::settings;
@@ -59,11 +59,26 @@ pub(super) async fn post(client: &Client, url: &str, message: &Value) -> Reply {
         Err(error) => return no_answer(error),
     };
     crash::point(Point::Written);
-    let status = answer.status().as_u16();
-    match read_capped(answer).await {
-        Ok(body) => read_answer(status, &body),
-        Err(error) => no_answer(error),
+    match read(answer).await {
+        Ok((status, body)) => read_answer(status, &body),
+        Err(reply) => reply,
     }
+}
+
+/// Status and body of a GET, or why there are none.
+pub(crate) async fn get(client: &Client, url: &str) -> Result<(u16, Vec<u8>), Reply> {
+    exchange(client.get(url)).await
+}
+
+/// Status and body that a request was answered with, or why there are none.
+pub(crate) async fn exchange(request: RequestBuilder) -> Result<(u16, Vec<u8>), Reply> {
+    read(request.send().await.map_err(no_answer)?).await
+}
+
+async fn read(answer: Response) -> Result<(u16, Vec<u8>), Reply> {
+    let status = answer.status().as_u16();
+    let body = read_capped(answer).await.map_err(no_answer)?;
+    Ok((status, body))
 }
 
 /// The body, cut at [`MAX_ANSWER`]: what is longer is no answer of WeCom's, and reads as one without an errcode.

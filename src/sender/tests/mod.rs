@@ -4,5 +4,6 @@
 mod pool;
 mod robot;
 mod scene;
+mod tokens;
 mod watched;
 mod wire;

@@ -8,7 +8,8 @@ use tokio::net::TcpListener;
 use super::robot::{Answer, Call, Robot};
 use super::scene::Scene;
 use super::watched::{Event, Fault};
-use crate::store::{Begin, Begun, Fate, Pace, ParkReason, Store};
+use crate::model::{Delivery, now_ms};
+use crate::store::{Fate, ParkReason};
 
 /// An answer of [`Scene::verdict`].
 fn words(state: &str, reason: &str) -> (String, String) {
@@ -161,22 +162,59 @@ async fn what_another_process_began_and_never_settled_is_unknown() {
     let mut robot = Robot::start().await;
     let mut scene = Scene::new(&robot, &["a"]).await;
     scene.queue("a", &["perhaps sent", "next"]).await;
-    let lease_for = Duration::from_millis(500);
-    let claimed = scene.store.claim_replies(1, lease_for).await.expect("claimed").items.remove(0);
-    let begin = Begin {
-        lease: claimed.lease,
-        delivery_id: claimed.delivery.id,
-        route: scene.digest("a"),
-        pace: Pace { limit: 20, window: Duration::from_secs(60) },
-        lease_for,
-    };
-    assert_eq!(scene.store.begin(vec![begin]).await.expect("begun"), [Begun::Go]);
+    scene.begin_and_leave("a").await;
     let _running = scene.start();
     assert_eq!(scene.verdict().await, words("unknown", "interrupted"));
     let call = robot.call().await;
     assert_eq!(call.text(), "next");
     call.code(0);
     assert_eq!(scene.verdict().await.0, "delivered");
+}
+
+#[tokio::test]
+async fn an_attempt_without_an_answer_is_repeated_where_the_repeat_is_known() {
+    let mut robot = Robot::start().await;
+    let mut scene = Scene::new(&robot, &["a"]).await;
+    scene.queue_with("a", &["known"], |delivery| delivery.repeat_until = Some(now_ms() + 60_000)).await;
+    scene.queue_with("a", &["over"], |delivery| delivery.repeat_until = Some(now_ms() - 1)).await;
+    scene.queue("a", &["next"]).await;
+    // A process begins the first one and dies.
+    scene.begin_and_leave("a").await;
+    let _running = scene.start();
+    let first = robot.call().await;
+    let body = first.body.clone();
+    first.answer(Answer::Cut);
+    assert_eq!(scene.verdict().await, words("retried", "no_answer"));
+    let second = robot.call().await;
+    assert_eq!(second.body, body, "the same bytes");
+    second.code(0);
+    assert_eq!(scene.verdict().await, words("delivered", ""));
+    robot.call().await.answer(Answer::Cut);
+    assert_eq!(scene.verdict().await, words("unknown", "no_answer"));
+    let next = robot.call().await;
+    assert_eq!(next.text(), "next");
+    next.code(0);
+    assert_eq!(scene.verdict().await.0, "delivered");
+    assert!(robot.is_quiet());
+}
+
+#[tokio::test]
+async fn what_may_have_been_sent_is_never_called_unsent() {
+    let mut robot = Robot::start().await;
+    let mut scene = Scene::new(&robot, &["a"]).await;
+    // Begun by a process that died; by now the repeat is refused, or it is too old for one.
+    scene.queue_with("a", &["refused"], |delivery| delivery.repeat_until = Some(now_ms() + 60_000)).await;
+    scene.begin_and_leave("a").await;
+    let running = scene.start();
+    robot.call().await.code(40058);
+    assert_eq!(scene.verdict().await, words("unknown", "rejected"));
+    running.finish().await;
+    let old = |delivery: &mut Delivery| (delivery.repeat_until, delivery.expires_at) = (Some(now_ms() + 60_000), 1);
+    scene.queue_with("a", &["old"], old).await;
+    scene.begin_and_leave("a").await;
+    let _running = scene.start();
+    assert_eq!(scene.verdict().await, words("unknown", "too_old"));
+    assert!(robot.is_quiet());
 }
 
 #[tokio::test]

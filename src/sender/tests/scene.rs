@@ -18,7 +18,9 @@ use crate::sender::channel::http_client;
 use crate::sender::{Routes, Sender};
 use crate::stop::Stop;
 use crate::store::embedded::EmbeddedStore;
-use crate::store::{Arrival, ChatStatus, Commit, Enqueued, Entry, Line, Pace, Settle, SharedStore, Stage, Store, Turn};
+use crate::store::{
+    Arrival, Begin, Begun, ChatStatus, Commit, Enqueued, Entry, Line, Pace, Settle, SharedStore, Stage, Store, Turn,
+};
 use crate::telemetry::{Health, Metrics};
 use crate::wecom::message::text;
 
@@ -78,15 +80,15 @@ impl Scene {
             name: None,
             weight: 1,
             pace: Pace { limit: 1000, window: MINUTE },
-            webhook: Some(webhook),
+            way: Some(settings::ChatWay::Webhook(webhook)),
         };
         self.chats.insert(chat.id.clone(), chat);
     }
 
     /// The route of `chat` as it would be recorded now.
     pub fn digest(&self, chat: &str) -> RouteDigest {
-        let webhook = self.chats.get(chat).and_then(|chat| chat.webhook.clone());
-        webhook.map_or_else(|| RouteDigest::from_encoded(""), |webhook| webhook.digest)
+        let webhook = self.chats.get(chat).and_then(|chat| chat.webhook());
+        webhook.map_or_else(|| RouteDigest::from_encoded(""), |webhook| webhook.digest.clone())
     }
 
     /// Queues a text for each of `texts` as replies to one message of `chat`.
@@ -114,8 +116,11 @@ impl Scene {
                 key: message.key(),
                 app: APP.to_owned(),
                 chat_id: chat.to_owned(),
+                reply_to: message.reply_to(),
                 message: text(content),
                 route: self.digest(chat),
+                bound: false,
+                repeat_until: None,
                 expires_at: now_ms() + 600_000,
                 received_at: message.received_at,
             };
@@ -135,6 +140,20 @@ impl Scene {
             lines: Vec::new(),
         };
         self.store.commit(vec![commit]).await.expect("committed");
+    }
+
+    /// A process begins the head of `chat`, the one lane that can be claimed, and dies.
+    pub async fn begin_and_leave(&self, chat: &str) {
+        let lease_for = Duration::from_millis(500);
+        let claimed = self.store.claim_replies(1, lease_for).await.expect("claimed").items.remove(0);
+        let begin = Begin {
+            lease: claimed.lease,
+            delivery_id: claimed.delivery.id,
+            route: self.digest(chat),
+            pace: Pace { limit: 20, window: MINUTE },
+            lease_for,
+        };
+        assert_eq!(self.store.begin(vec![begin]).await.expect("begun"), [Begun::Go]);
     }
 
     /// Starts a sender.
@@ -193,17 +212,8 @@ impl Scene {
     }
 
     fn settings(&self) -> Settings {
-        let app = settings::App {
-            id: APP.to_owned(),
-            kind: settings::AppKind::Json(settings::JsonAuth::None),
-            bot_names: Vec::new(),
-            max_reply_age: MINUTE * 10,
-            dedup_ttl: MINUTE * 60,
-            chats: self.chats.clone(),
-            pace: Pace { limit: 20, window: MINUTE },
-            fields: crate::wecom::payload::Fields::default(),
-            rules: no_rules(),
-        };
+        let kind = settings::AppKind::Json(settings::JsonAuth::None);
+        let app = settings::App { chats: self.chats.clone(), ..settings::App::for_tests(APP, kind) };
         let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         Settings {
             server: settings::Server {
@@ -245,21 +255,6 @@ impl Scene {
 
 fn word(line: &Line, key: &str) -> String {
     line.detail.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
-}
-
-fn no_rules() -> settings::Rules {
-    settings::Rules {
-        prefixes: Vec::new(),
-        unknown_command: settings::UnknownCommand::Ignore,
-        sensitive: Vec::new(),
-        commands_on_mention: false,
-        bare_name: false,
-        commands: Vec::new(),
-        keywords: Vec::new(),
-        mention: None,
-        bindings: Vec::new(),
-        manners: Default::default(),
-    }
 }
 
 fn message(chat: &str, n: usize) -> Message {

@@ -3,28 +3,40 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 use super::robot::{Answer, Robot};
 use crate::config::settings;
 use crate::model::Secret;
-use crate::sender::channel::{Channel, GroupRobot, http_client};
+use crate::sender::channel::{Channel, GroupRobot, Wire, http_client};
+use crate::store::embedded::EmbeddedStore;
 use crate::wecom::message::text;
 use crate::wecom::verdict::Reply;
 
 const LONG: Duration = Duration::from_secs(30);
 
-fn client(timeout: Duration) -> reqwest::Client {
+/// What a channel writes with; the folder of its store goes with it.
+struct Line {
+    wire: Wire,
+    _folder: TempDir,
+}
+
+fn line(timeout: Duration) -> Line {
     let sender = settings::Sender { max_chats: 1, timeout, lease: LONG * 3, head_start: Duration::ZERO };
-    http_client(&sender).expect("a client")
+    let folder = TempDir::new().expect("a folder");
+    let store = EmbeddedStore::open(folder.path(), 1).expect("a store");
+    let api_base = "http://127.0.0.1/".parse().expect("a URL");
+    let wire = Wire::new(http_client(&sender).expect("a client"), &api_base, store, timeout);
+    Line { wire, _folder: folder }
 }
 
 /// Sends one text to `webhook` while `robot` does as told.
 async fn answered_with(answer: Answer) -> Reply {
     let mut robot = Robot::start().await;
     let channel = GroupRobot::new(Secret::new(robot.webhook("k-e-y")));
-    let (client, message) = (client(LONG), text("hi"));
-    let (reply, ()) = tokio::join!(channel.send(&client, &message), async {
+    let (line, message) = (line(LONG), text("hi"));
+    let (reply, ()) = tokio::join!(channel.send(&line.wire, &message), async {
         robot.call().await.answer(answer);
     });
     assert!(robot.is_quiet(), "one request, whatever comes of it");
@@ -35,9 +47,9 @@ async fn answered_with(answer: Answer) -> Reply {
 async fn the_message_goes_out_as_it_stands() {
     let mut robot = Robot::start().await;
     let channel = GroupRobot::new(Secret::new(robot.webhook("k-e-y")));
-    let client = client(LONG);
+    let line = line(LONG);
     let message = json!({"msgtype": "markdown", "markdown": {"content": "<@u1> 订单 \"1\" & <b>\n"}});
-    let (reply, call) = tokio::join!(channel.send(&client, &message), async {
+    let (reply, call) = tokio::join!(channel.send(&line.wire, &message), async {
         let call = robot.call().await;
         let seen = (call.head.clone(), call.body.clone());
         call.code(0);
@@ -89,7 +101,7 @@ async fn what_ends_after_the_request_was_written_has_no_answer() {
 async fn an_answer_that_comes_too_late_is_none() {
     let mut robot = Robot::start().await;
     let channel = GroupRobot::new(Secret::new(robot.webhook("k-e-y")));
-    let reply = channel.send(&client(Duration::from_millis(200)), &text("hi")).await;
+    let reply = channel.send(&line(Duration::from_millis(200)).wire, &text("hi")).await;
     match reply {
         Reply::NoAnswer(why) => assert!(why.contains("timed out") && !why.contains("k-e-y"), "{why}"),
         other => panic!("{other:?}"),
@@ -108,7 +120,7 @@ async fn what_finds_no_connection_was_not_written() {
         ("no URL at all", "k-e-y".to_owned()),
     ];
     for (name, webhook) in webhooks {
-        match GroupRobot::new(Secret::new(webhook)).send(&client(LONG), &text("hi")).await {
+        match GroupRobot::new(Secret::new(webhook)).send(&line(LONG).wire, &text("hi")).await {
             Reply::NotWritten(why) => assert!(!why.contains("k-e-y"), "{name}: {why}"),
             other => panic!("{name}: {other:?}"),
         }
@@ -119,10 +131,10 @@ async fn what_finds_no_connection_was_not_written() {
 async fn a_reused_connection_that_is_cut_is_not_written_to_again() {
     let mut robot = Robot::start().await;
     let channel = GroupRobot::new(Secret::new(robot.webhook("k-e-y")));
-    let (client, message) = (client(LONG), text("hi"));
-    let (first, ()) = tokio::join!(channel.send(&client, &message), async { robot.call().await.code(0) });
+    let (line, message) = (line(LONG), text("hi"));
+    let (first, ()) = tokio::join!(channel.send(&line.wire, &message), async { robot.call().await.code(0) });
     assert!(matches!(first, Reply::Http { code: Some((0, _)), .. }), "{first:?}");
-    let (second, ()) = tokio::join!(channel.send(&client, &message), async {
+    let (second, ()) = tokio::join!(channel.send(&line.wire, &message), async {
         robot.call().await.answer(Answer::Cut);
     });
     assert!(matches!(second, Reply::NoAnswer(_)), "{second:?}");

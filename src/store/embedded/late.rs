@@ -16,8 +16,8 @@ pub(super) fn open_ticket(
     ticket: &LateTicket,
 ) -> Result<()> {
     let mut replace = step.sql(
-        "INSERT OR REPLACE INTO late (key, lane, message_key, received_at, send_until, seqs, expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, '[]', ?6)",
+        "INSERT OR REPLACE INTO late (key, lane, message_key, received_at, send_until, seqs, expires_at, reply_to)
+         VALUES (?1, ?2, ?3, ?4, ?5, '[]', ?6, ?7)",
     )?;
     replace.execute(params![
         request_id,
@@ -25,20 +25,26 @@ pub(super) fn open_ticket(
         key.as_str(),
         ticket.received_at,
         ticket.expires_at,
-        step.after(ticket.ttl)
+        step.after(ticket.ttl),
+        super::to_json(&ticket.reply_to)?
     ])?;
     Ok(())
 }
 
 pub(super) fn waiting(step: &Step<'_>, lane: &Lane, request_id: &str) -> Result<Option<Waiting>> {
     let mut select = step.sql(
-        "SELECT message_key, received_at, send_until FROM late WHERE key = ?1 AND lane = ?2 AND expires_at > ?3",
+        "SELECT message_key, received_at, send_until, reply_to, json_array_length(seqs) FROM late
+         WHERE key = ?1 AND lane = ?2 AND expires_at > ?3",
     )?;
-    let waiting = select.query_row(params![request_id, lane.as_str(), step.now], |row| {
-        let key = MessageKey::from_encoded(row.get::<_, String>(0)?);
-        Ok(Waiting { key, received_at: row.get(1)?, expires_at: row.get(2)? })
-    });
-    Ok(waiting.optional()?)
+    let mut rows = select.query(params![request_id, lane.as_str(), step.now])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some(Waiting {
+        key: MessageKey::from_encoded(row.get::<_, String>(0)?),
+        received_at: row.get(1)?,
+        expires_at: row.get(2)?,
+        reply_to: super::from_json(&row.get::<_, String>(3)?)?,
+        answers: row.get::<_, u32>(4)?.into(),
+    }))
 }
 
 /// A [`LateAnswer`] whose replies are written out before the writer is asked.

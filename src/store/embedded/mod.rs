@@ -5,7 +5,7 @@
 //! reading JSON) is done in the caller's task. Nothing of the state lives in memory: after a crash the file is everything.
 //!
 //! - `database`, `writer`: the file and its one writer, which the spool uses too.
-//! - `inbound`, `outbound`, `late`, `members`, `observe`: the verbs, as functions of one `step::Step`.
+//! - `inbound`, `outbound`, `late`, `members`, `notes`, `observe`: the verbs, as functions of one `step::Step`.
 //! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
@@ -15,6 +15,7 @@ pub(super) mod database;
 mod inbound;
 mod late;
 mod members;
+mod notes;
 mod observe;
 mod outbound;
 mod pace;
@@ -36,13 +37,13 @@ use self::sweep::Sweeper;
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Options, Result, Settle, Settled, Side, Store, StoreError,
-    Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Options, Result, Settle, Settled, Side,
+    Store, StoreError, Waiting, Wakeups,
 };
-use crate::model::{Lane, now_ms};
+use crate::model::{Lane, Secret, now_ms};
 
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 3;
+const LAYOUT: i64 = 4;
 
 /// SQLite in one file, written by one thread.
 pub struct EmbeddedStore {
@@ -99,11 +100,14 @@ fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<u64> {
     Ok(u64::try_from(waiting).unwrap_or(0))
 }
 
-/// Brings a file of the layout before this one up to it.
+/// Brings a file of an earlier layout up to this one.
 fn upgrade(transaction: &Transaction<'_>) -> Result<()> {
     let layout: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if layout == 2 {
         transaction.execute("ALTER TABLE in_lanes ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0", [])?;
+    }
+    if matches!(layout, 2 | 3) {
+        transaction.execute("ALTER TABLE late ADD COLUMN reply_to TEXT NOT NULL DEFAULT '{}'", [])?;
         transaction.pragma_update(None, "user_version", LAYOUT)?;
     }
     Ok(())
@@ -218,6 +222,29 @@ impl Store for EmbeddedStore {
     async fn revive(&self, lane: &Lane) -> Result<()> {
         let lane = lane.clone();
         self.db.step(move |step| outbound::revive(step, &lane)).await
+    }
+
+    async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>> {
+        self.db.each(notes, notes::read).await
+    }
+
+    async fn write_note(&self, write: NoteWrite) -> Result<bool> {
+        self.db.step(move |step| notes::write(step, &write)).await
+    }
+
+    async fn drop_note(&self, note: &Note, seen: Option<&Secret>) -> Result<bool> {
+        let (note, seen) = (note.clone(), seen.cloned());
+        self.db.step(move |step| notes::forget(step, &note, seen.as_ref())).await
+    }
+
+    async fn lock_note(&self, note: &Note, owner: &str, ttl: Duration) -> Result<bool> {
+        let (note, owner) = (note.clone(), owner.to_owned());
+        self.db.step(move |step| notes::lock(step, &note, &owner, ttl)).await
+    }
+
+    async fn unlock_note(&self, note: &Note, owner: &str) -> Result<()> {
+        let (note, owner) = (note.clone(), owner.to_owned());
+        self.db.step(move |step| notes::unlock(step, &note, &owner)).await
     }
 
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>> {

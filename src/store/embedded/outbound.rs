@@ -193,7 +193,9 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
     match &settle.fate {
         Fate::Again { park, why } => {
             count(&mut chat, &mut head, *why);
-            head.begun = None;
+            if *why != ParkReason::Unanswered {
+                head.begun = None;
+            }
             chat.save_head(step, &head)?;
             chat.park(step, *park, why.as_str());
         }
@@ -223,7 +225,7 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
 fn count(chat: &mut Chat, head: &mut Head, why: ParkReason) {
     match why {
         ParkReason::Paced => head.refusals = head.refusals.saturating_add(1),
-        ParkReason::Transient => {
+        ParkReason::Transient | ParkReason::Unanswered => {
             head.attempts = head.attempts.saturating_add(1);
             chat.failures = chat.failures.saturating_add(1);
         }

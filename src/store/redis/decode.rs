@@ -227,9 +227,14 @@ pub(super) fn waiting(value: Value) -> Result<Option<Waiting>> {
         return Ok(None);
     }
     let (key, rest) = word(value)?;
-    let [received, expires] = tuple(Value::Array(rest))?;
-    let key = MessageKey::from_encoded(key);
-    Ok(Some(Waiting { key, received_at: plain(received)?, expires_at: plain(expires)? }))
+    let [received, expires, reply_to, answers] = tuple(Value::Array(rest))?;
+    Ok(Some(Waiting {
+        key: MessageKey::from_encoded(key),
+        received_at: plain(received)?,
+        expires_at: plain(expires)?,
+        reply_to: json(&plain::<String>(reply_to)?)?,
+        answers: plain(answers)?,
+    }))
 }
 
 /// Of `chats.lua`, for `lane`.

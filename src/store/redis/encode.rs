@@ -71,9 +71,12 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
         None => Default::default(),
     };
     let late = commit.await_late.as_ref();
-    let (late_ttl, late_received, late_expires) = late
-        .map(|ticket| (ttl(ticket.ttl), ticket.received_at.to_string(), ticket.expires_at.to_string()))
-        .unwrap_or_default();
+    let [late_ttl, late_received, late_expires, late_reply_to] = match late {
+        Some(ticket) => {
+            [ttl(ticket.ttl), ticket.received_at.to_string(), ticket.expires_at.to_string(), json(&ticket.reply_to)?]
+        }
+        None => Default::default(),
+    };
     let mut args = vec![
         commit.lease.lane.as_str().into(),
         commit.lease.id.clone(),
@@ -90,6 +93,7 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
         late_ttl,
         late_received,
         late_expires,
+        late_reply_to,
     ];
     replies_and_lines(&mut args, &commit.replies, &commit.lines)?;
     Ok(args)

@@ -21,11 +21,14 @@
 //! | `rate:<app>:<chat>:<sender>` | ZSET PX | the request ids that count against the member's rate, by time (ms) |
 //! | `rate:told:<app>:<chat>:<sender>` | STRING PX | the request that told the member to slow down, for a window |
 //! | `pace:<lane>` | LIST PX | times of the last sends (ms), no more than the limit |
-//! | `late:<request_id>` | HASH PX | `chat`, `key`, `received`, `expires`, one `seq:<n>` per answer taken |
+//! | `late:<request_id>` | HASH PX | `chat`, `key`, `received`, `expires`, `reply_to` (JSON), one `seq:<n>` per answer taken |
 //! | `waiting` | ZSET | its one member `n`: how many messages and deliveries wait (a ZSET because only its `ZADD XX INCR` leaves a missing count missing) |
 //! | `waiting:recounted` | STRING PX | there while `waiting` is not to be counted anew |
 //! | `journal` | LIST | lines for the records |
 //! | `journal:base` | STRING | how many lines were trimmed so far |
+//!
+//! A note is a key of its own, `wg:{<name>}`, a STRING PX, and its lock `wg:{<name>}:lock` another; the name is one of
+//! `token:<corp>:<secret digest>`, `no_token:…`, `hold:<app>`, `media:<robot digest>:<content digest>`.
 //!
 //! Outside the shards, each on a slot of its own: `wg:user:<app>:<sender>` (STRING PX, the business user id) and
 //! `wg:contact:<app>:<sender>` (HASH: contact fields; `~<field>` what callbacks filled in; `~renew` by how many ms a use
@@ -33,6 +36,7 @@
 //! ready set stops being empty.
 
 use crate::member::MemberKey;
+use crate::store::Note;
 
 /// What holds for the whole store: field [`SHARDS`].
 pub(super) const META: &str = "wg:meta";
@@ -56,9 +60,19 @@ pub(super) fn prefix(shard: u16) -> String {
     format!("wg:{{{shard:02}}}:")
 }
 
+/// The key of a note.
+pub(super) fn note(note: &Note) -> String {
+    format!("wg:{{{}}}", note.as_str())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_stands_where_the_contract_says() {
+        assert_eq!(note(&Note::token("ww:1", "ab12")), "wg:{token:ww%3A1:ab12}");
+    }
 
     #[test]
     fn a_shard_is_one_hash_tag() {

@@ -14,6 +14,7 @@ mod decode;
 mod encode;
 mod keys;
 mod members;
+mod notes;
 mod replicas;
 mod scripts;
 
@@ -241,6 +242,26 @@ impl Store for RedisStore {
     async fn revive(&self, lane: &Lane) -> Result<()> {
         self.single(&scripts::REVIVE, lane, vec![lane.as_str().to_owned()]).await?;
         Ok(())
+    }
+
+    async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>> {
+        try_join_all(notes.iter().map(|note| notes::read(&self.link, note))).await
+    }
+
+    async fn write_note(&self, write: NoteWrite) -> Result<bool> {
+        notes::write(&self.link, &write).await
+    }
+
+    async fn drop_note(&self, note: &Note, seen: Option<&Secret>) -> Result<bool> {
+        notes::forget(&self.link, note, seen).await
+    }
+
+    async fn lock_note(&self, note: &Note, owner: &str, ttl: Duration) -> Result<bool> {
+        notes::lock(&self.link, note, owner, ttl).await
+    }
+
+    async fn unlock_note(&self, note: &Note, owner: &str) -> Result<()> {
+        notes::unlock(&self.link, note, owner).await
     }
 
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>> {

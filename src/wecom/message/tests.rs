@@ -91,9 +91,8 @@ fn types_that_cannot_be_sent_are_named() {
     for message in [json!({}), json!({"msgtype": 1}), json!("hi"), json!(null), json!([])] {
         assert_eq!(refused(message), "a message is an object with a text `msgtype`");
     }
-    let plain_only = Limits { text: 2048, markdown: 2048, markdown_v2: 0 };
     let message = json!({"msgtype": "markdown_v2", "markdown_v2": {"content": "x"}});
-    assert_eq!(fit(&message, &plain_only), Err(MessageError::UnsupportedType("markdown_v2")));
+    assert_eq!(fit(&message, &APP_MESSAGE), Err(MessageError::UnsupportedType("markdown_v2")));
 }
 
 #[test]
@@ -125,7 +124,13 @@ fn news() {
     assert_eq!(refused(news(vec![])), "`news.articles` is empty");
     assert_eq!(refused(news(vec![article.clone(); 9])), "`news.articles` has 9 articles, at most 8 are taken");
     assert_eq!(refused(news(vec![json!({"title": "t"})])), "`news.articles.url` must be a text");
-    assert_eq!(refused(news(vec![article, json!({"url": "u"})])), "`news.articles.title` must be a text");
+    assert_eq!(refused(news(vec![article.clone(), json!({"url": "u"})])), "`news.articles.title` must be a text");
+    let long = |name: &str, bytes: usize| {
+        news(vec![with(&json!({"a": article}), &format!("/a/{name}"), json!("x".repeat(bytes)))["a"].clone()])
+    };
+    assert_eq!(sent(long("title", 128)).len() + sent(long("description", 512)).len(), 2);
+    assert_eq!(refused(long("title", 129)), "`news.articles.title` has 129 bytes, at most 128 are taken");
+    assert_eq!(refused(long("description", 513)), "`news.articles.description` has 513 bytes, at most 512 are taken");
     assert_eq!(refused(news(vec![json!("x")])), "`news.articles` must be a list of objects");
     assert_eq!(refused(json!({"msgtype": "news", "news": {}})), "`news.articles` must be a list");
 }
@@ -162,6 +167,67 @@ fn files_and_voices() {
             assert_eq!(refused(json!({"msgtype": kind, kind: body})), format!("`{kind}.media_id` must be a text"));
         }
     }
+}
+
+#[test]
+fn what_is_to_be_uploaded_has_its_content() {
+    use base64::Engine as _;
+    let base64 = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
+    let file = json!({"msgtype": "file", "file": {"base64": base64(b"a,b,c,d"), "filename": "a.csv"}});
+    assert_eq!(sent(file.clone()), std::slice::from_ref(&file));
+    let voice = json!({"msgtype": "voice", "voice": {"base64": base64(b"#!AMR\n0123456789")}});
+    assert_eq!(sent(voice.clone()), std::slice::from_ref(&voice));
+    let rows = [
+        (with(&file, "/file/filename", json!(null)), "`file.filename` must be a text"),
+        (with(&file, "/file/base64", json!("?")), "`file.base64` must be base64"),
+        (with(&file, "/file/base64", json!(base64(b"12345"))), "`file.base64` must be more than 5 bytes"),
+        (with(&voice, "/voice/base64", json!(base64(b"ID3 no AMR"))), "`voice.base64` must be an AMR file"),
+    ];
+    for (message, fault) in rows {
+        assert_eq!(refused(message), fault);
+    }
+    let long = with(&voice, "/voice/base64", json!(base64(&[b"#!AMR\n".as_slice(), &vec![0; 2 << 20]].concat())));
+    assert!(refused(long).contains("at most 2097152 are taken"));
+    // An app's own ids come from elsewhere.
+    assert_eq!(fit(&file, &APP_MESSAGE).unwrap_err().to_string(), "`file.media_id` must be a text");
+}
+
+#[test]
+fn each_channel_takes_its_own() {
+    let own = |kind: &str, body: Value| json!({"msgtype": kind, kind: body});
+    let card = |kind: &str| {
+        own(
+            "template_card",
+            json!({"card_type": kind, "task_id": "t-1@x", "main_title": {"title": "t"}, "card_action": {"type": 1, "url": "u"}}),
+        )
+    };
+    let textcard = own("textcard", json!({"title": "t", "description": "d", "url": "https://x"}));
+    let media = |kind: &str| own(kind, json!({"media_id": "m"}));
+    let markdown = |bytes: usize| own("markdown", json!({"content": "x".repeat(bytes)}));
+    let parts = |message: &Value, limits| fit(message, limits).map_or(0, |parts| parts.len());
+    type Row = (Value, [usize; 4]);
+    let rows: Vec<Row> = vec![
+        (text(&"x".repeat(2049)), [2, 2, 2, 2]),
+        (markdown(2048), [1, 1, 1, 0]),
+        (markdown(4096), [1, 2, 2, 0]),
+        (own("markdown_v2", json!({"content": "x"})), [1, 0, 0, 0]),
+        (textcard.clone(), [0, 1, 1, 0]),
+        (card("text_notice"), [1, 1, 0, 0]),
+        (card("vote_interaction"), [0, 1, 0, 0]),
+        (media("image"), [0, 1, 1, 0]),
+        (media("file"), [1, 1, 1, 0]),
+        (media("video"), [0, 1, 1, 0]),
+    ];
+    for (message, expected) in rows {
+        let got = [&GROUP_ROBOT, &APP_MESSAGE, &APP_CHAT, &JSON_GATEWAY].map(|limits| parts(&message, limits));
+        assert_eq!(got, expected, "{}", message.to_string().chars().take(100).collect::<String>());
+    }
+    let app = |message: &Value| fit(message, &APP_MESSAGE).unwrap_err().to_string();
+    assert_eq!(app(&with(&textcard, "/textcard/description", json!(null))), "`textcard.description` must be a text");
+    assert!(app(&with(&textcard, "/textcard/title", json!("长".repeat(129)))).contains("129 characters, at most 128"));
+    let vote = card("vote_interaction");
+    assert!(app(&with(&vote, "/template_card/task_id", json!(null))).contains("where a card asks"));
+    assert!(app(&with(&vote, "/template_card/task_id", json!("a b"))).contains("letters, digits"));
 }
 
 #[test]

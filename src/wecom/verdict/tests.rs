@@ -22,6 +22,7 @@ fn rows_that_hold_on_every_channel() {
         (Reply::NotWritten("dns".into()), Transient),
         (Reply::NoAnswer("timeout".into()), Unknown),
         (coded(200, 0), Delivered),
+        (Reply::Partly("invaliduser u1".into()), Partial),
         (coded(201, 0), Delivered),
         (bare(200), Unknown),
         (bare(204), Unknown),
@@ -43,22 +44,11 @@ fn rows_that_hold_on_every_channel() {
         (coded(429, 0), MINUTE),
         (coded(500, 0), Unknown),
         (coded(503, 93000), Transient),
-        (coded(400, 93000), ChatGone),
         // System.
         (coded(200, -1), Transient),
         (coded(200, 6000), Transient),
         (coded(200, 45009), MINUTE),
         (coded(200, 45033), Paced(Duration::from_secs(3))),
-        // The chat.
-        (coded(200, 93000), ChatGone),
-        (coded(200, 93008), ChatGone),
-        (coded(200, 86001), ChatGone),
-        (coded(200, 86003), ChatGone),
-        (coded(200, 86008), ChatGone),
-        (coded(200, 40050), ChatGone),
-        (coded(200, 49008), ChatGone),
-        (coded(200, 90501), ChatGone),
-        (coded(200, 90509), ChatGone),
         // Ours to mend.
         (coded(200, 40001), Configuration),
         (coded(200, 40013), Configuration),
@@ -105,6 +95,33 @@ fn rows_that_hold_on_every_channel() {
             assert_eq!(verdict(channel, reply), *expected, "{channel:?} {reply:?}");
         }
     }
+}
+
+#[test]
+fn a_chat_is_gone_where_the_channel_has_a_chat() {
+    for errcode in [93000, 93008, 86001, 86003, 86008, 40050, 49008, 90501, 90509] {
+        for channel in EVERY_CHANNEL {
+            let expected = match channel {
+                GroupRobot | AppChat | JsonGateway => Verdict::ChatGone,
+                AppMessage | ResponseUrl => Verdict::Rejected,
+            };
+            assert_eq!(verdict(channel, &coded(200, errcode)), expected, "{channel:?} {errcode}");
+            assert_eq!(verdict(channel, &coded(400, errcode)), expected, "{channel:?} {errcode}");
+        }
+    }
+}
+
+#[test]
+fn an_errcode_of_0_says_who_is_left_out() {
+    let read = |body: &str| read_answer(200, body.as_bytes());
+    let all = r#"{"errcode":0,"errmsg":"ok","invaliduser":"","unlicenseduser":"","msgid":"m"}"#;
+    assert_eq!(verdict(AppMessage, &read(all)), Verdict::Delivered);
+    let some = r#"{"errcode":0,"errmsg":"ok","invaliduser":"u1|u2","invalidparty":"","unlicenseduser":"u3"}"#;
+    assert_eq!(read(some), Reply::Partly("invaliduser u1|u2, unlicenseduser u3".into()));
+    let refused = r#"{"errcode":81013,"errmsg":"all","invaliduser":"u1"}"#;
+    assert_eq!(read(refused), Reply::Http { status: 200, code: Some((81013, "all".into())) });
+    // A front's refusal stays one.
+    assert_eq!(read_answer(502, some.as_bytes()), Reply::Http { status: 502, code: Some((0, "ok".into())) });
 }
 
 #[test]
@@ -177,6 +194,8 @@ fn errmsg_is_kept_short_and_without_our_address() {
 fn words_are_distinct() {
     let verdicts = [
         Verdict::Delivered,
+        Verdict::Partial,
+        Verdict::NotTried,
         MINUTE,
         Verdict::Transient,
         Verdict::Token,

@@ -15,6 +15,7 @@ use wecom_gateway::config;
 use wecom_gateway::config::settings::{AdminToken, Scope};
 use wecom_gateway::model::{ChatKind, Delivery, Lane, Message, Outcome, Secret, SenderKind, delivery_id, now_ms};
 use wecom_gateway::records::{Flusher, Records};
+use wecom_gateway::sender::Holds;
 use wecom_gateway::sender::route::Routes;
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{Arrival, Begin, Begun, Commit, Committed, Enqueued, Fate, Line, Settle, Stage, Turn};
@@ -65,8 +66,10 @@ impl Desk {
         let mut settings = config::load(&folder.path().join("gateway.toml")).expect("good settings");
         let token = |secret: &&str| AdminToken { name: "ops".into(), secret: Secret::new(*secret), scope: Scope::Read };
         settings.admin.tokens = secrets.iter().map(token).collect();
+        let store = EmbeddedStore::open(&folder.path().join("store"), 1).expect("opens");
         let state = AdminState {
-            store: EmbeddedStore::open(&folder.path().join("store"), 1).expect("opens"),
+            holds: Arc::new(Holds::new(store.clone(), Vec::new())),
+            store,
             spool: None,
             records: open_records(&folder).await,
             routes: Arc::new(Routes::new(&settings)),
@@ -132,8 +135,11 @@ impl Desk {
             key: message.key(),
             app: message.app.clone(),
             chat_id: message.chat_id.clone(),
+            reply_to: message.reply_to(),
             message: json!({"msgtype": "text", "text": {"content": "hi"}}),
             route,
+            bound: false,
+            repeat_until: None,
             expires_at: now_ms() + 600_000,
             received_at: message.received_at,
         };

@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use wecom_gateway::ingress::{Ingress, Intake};
-use wecom_gateway::model::Lane;
+use wecom_gateway::model::{Lane, Secret};
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Result, Settle, Settled, SharedStore, Side, Store, StoreError,
-    Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Result, Settle, Settled, SharedStore,
+    Side, Store, StoreError, Waiting, Wakeups,
 };
 use wecom_gateway::telemetry::Metrics;
 
@@ -187,6 +187,21 @@ impl Store for Gated {
     }
     async fn revive(&self, lane: &Lane) -> Result<()> {
         self.inner.revive(lane).await
+    }
+    async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>> {
+        self.inner.read_notes(notes).await
+    }
+    async fn write_note(&self, write: NoteWrite) -> Result<bool> {
+        self.inner.write_note(write).await
+    }
+    async fn drop_note(&self, note: &Note, seen: Option<&Secret>) -> Result<bool> {
+        self.inner.drop_note(note, seen).await
+    }
+    async fn lock_note(&self, note: &Note, owner: &str, ttl: Duration) -> Result<bool> {
+        self.inner.lock_note(note, owner, ttl).await
+    }
+    async fn unlock_note(&self, note: &Note, owner: &str) -> Result<()> {
+        self.inner.unlock_note(note, owner).await
     }
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>> {
         self.inner.chats(lanes).await

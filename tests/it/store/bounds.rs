@@ -119,7 +119,8 @@ pub async fn a_late_answer_is_never_refused_by_a_full_store(fixture: &impl Fixtu
     let store = holding(fixture, 1).await;
     let chat = &chats_of_one_shard(fixture, 1)[0];
     enqueue(&store, arrival(chat, "u", "r1", "r1")).await;
-    let ticket = LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000 };
+    let ticket =
+        LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000, reply_to: Default::default() };
     let claimed = take(&store).await;
     let done = finish(&store, Commit { await_late: Some(ticket), ..commit(&claimed, vec![]) }).await;
     assert_eq!(done, Committed::Done);

@@ -170,16 +170,22 @@ async fn a_worker_that_went_down_with_its_process_is_counted() {
     assert_eq!((claimed.items.len(), claimed.poisoned.len()), (0, 1));
 }
 
-/// A file of the layout before crashes were counted.
+/// Files of the layouts before crashes were counted, and before tickets knew how their message can be answered.
 #[tokio::test]
-async fn a_store_of_the_layout_before_is_taken_over() {
-    let Embedded { store, folder } = open().await;
-    enqueue(&(store.clone() as SharedStore), arrival("chat", "u", "m1", "r1")).await;
-    drop(store);
-    let conn = rusqlite::Connection::open(folder.path().join("store.db")).expect("open");
-    conn.execute_batch("ALTER TABLE in_lanes DROP COLUMN crashes; PRAGMA user_version = 2").expect("the old layout");
-    drop(conn);
-    let store: SharedStore = EmbeddedStore::open(folder.path(), SHARDS).expect("it is taken over");
-    assert_eq!(store.depth().await.expect("depth").waiting, 1);
-    assert_eq!(take(&store).await.message.request_id, "r1");
+async fn stores_of_earlier_layouts_are_taken_over() {
+    let newer = "ALTER TABLE late DROP COLUMN reply_to; PRAGMA user_version = 3";
+    let older =
+        "ALTER TABLE late DROP COLUMN reply_to; ALTER TABLE in_lanes DROP COLUMN crashes; PRAGMA user_version = 2";
+    for layout in [newer, older] {
+        let Embedded { store, folder } = open().await;
+        enqueue(&(store.clone() as SharedStore), arrival("chat", "u", "m1", "r1")).await;
+        drop(store);
+        let conn = rusqlite::Connection::open(folder.path().join("store.db")).expect("open");
+        conn.execute_batch(layout).expect("the old layout");
+        drop(conn);
+        let store: SharedStore = EmbeddedStore::open(folder.path(), SHARDS).expect("it is taken over");
+        assert_eq!(store.depth().await.expect("depth").waiting, 1);
+        assert_eq!(take(&store).await.message.request_id, "r1");
+        assert_eq!(store.waiting(&lane("chat"), "r1").await.expect("asked"), None);
+    }
 }

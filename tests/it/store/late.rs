@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use wecom_gateway::model::{ReplyTo, Secret};
 use wecom_gateway::store::*;
 
 use super::*;
@@ -20,6 +21,11 @@ pub fn answer(request_id: &str, chat: &str, seq: u64, text: &str) -> LateAnswer 
     }
 }
 
+/// How the message can be answered.
+fn reply_to() -> ReplyTo {
+    ReplyTo { chat_kind: ChatKind::Single, response_url: Some(Secret::new("https://host/r?code=1")) }
+}
+
 async fn give(store: &SharedStore, answer: LateAnswer) -> Answered {
     store.answer_late(answer).await.expect("answer")
 }
@@ -27,7 +33,7 @@ async fn give(store: &SharedStore, answer: LateAnswer) -> Answered {
 /// A message `r1` of `chat` that waits for so long.
 async fn wait(store: &SharedStore, ttl: Duration) -> Commit {
     enqueue(store, arrival("chat", "u", "m1", "r1")).await;
-    let ticket = LateTicket { ttl, received_at: 11, expires_at: 22 };
+    let ticket = LateTicket { ttl, received_at: 11, expires_at: 22, reply_to: reply_to() };
     let waiting = Commit { await_late: Some(ticket), ..commit(&take(store).await, vec![]) };
     assert_eq!(finish(store, waiting.clone()).await, Committed::Done);
     waiting
@@ -37,8 +43,11 @@ pub async fn a_late_answer_is_queued(fixture: &impl Fixture) {
     let store = fixture.store();
     let commit = wait(&store, LONG).await;
     let waiting = store.waiting(&lane("chat"), "r1").await.expect("waiting");
-    assert_eq!(waiting, Some(Waiting { key: commit.key, received_at: 11, expires_at: 22 }));
+    let expected = Waiting { key: commit.key, received_at: 11, expires_at: 22, reply_to: reply_to(), answers: 0 };
+    assert_eq!(waiting, Some(expected.clone()));
     assert_eq!(give(&store, answer("r1", "chat", 1, "later")).await, Answered::Queued);
+    let waiting = store.waiting(&lane("chat"), "r1").await.expect("waiting");
+    assert_eq!(waiting, Some(Waiting { answers: 1, ..expected }));
     assert_eq!(text_of(&send(&store, Fate::Delivered).await), "later");
     let told = stages(&store, "r1").await;
     assert_eq!(told, [Stage::Accepted, Stage::Handled, Stage::Answered, Stage::Settled]);

@@ -35,7 +35,7 @@ pub async fn a_lost_lease_commits_nothing(fixture: &impl Fixture) {
     let session = Session { vars: vars("by", "slow"), ..Default::default() };
     let late = Commit {
         session: Some((session, LONG)),
-        await_late: Some(LateTicket { ttl: LONG, received_at: 1, expires_at: 2 }),
+        await_late: Some(LateTicket { ttl: LONG, received_at: 1, expires_at: 2, reply_to: Default::default() }),
         ..commit(&slow, vec![reply("r1", "chat", 0, "slow")])
     };
     assert_eq!(finish(&store, late).await, Committed::Lost);
@@ -158,7 +158,7 @@ pub async fn new_work_wakes_its_side(fixture: &impl Fixture) {
     store.release(Side::In, vec![claimed.lease], Duration::ZERO).await.expect("release");
     woken(Side::In).await;
     let claimed = take(&store).await;
-    let late = LateTicket { ttl: LONG, received_at: 1, expires_at: 2 };
+    let late = LateTicket { ttl: LONG, received_at: 1, expires_at: 2, reply_to: Default::default() };
     let done = Commit { await_late: Some(late), ..commit(&claimed, vec![reply("r1", "chat", 0, "now")]) };
     finish(&store, done).await;
     woken(Side::Out).await;

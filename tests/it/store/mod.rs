@@ -12,6 +12,7 @@ mod late;
 mod lease;
 mod members;
 mod model;
+mod notes;
 mod outbound;
 mod redis;
 mod settle;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use wecom_gateway::model::{
-    ChatKind, Delivery, Lane, Message, MessageKey, RouteDigest, SenderKind, delivery_id, now_ms,
+    ChatKind, Delivery, Lane, Message, MessageKey, ReplyTo, RouteDigest, SenderKind, delivery_id, now_ms,
 };
 use wecom_gateway::store::*;
 
@@ -97,8 +98,11 @@ pub fn reply(request_id: &str, chat: &str, seq: usize, text: &str) -> Delivery {
         key: MessageKey::new(APP, chat, "u", request_id),
         app: APP.into(),
         chat_id: chat.into(),
+        reply_to: ReplyTo::default(),
         message: json!({"msgtype": "text", "text": {"content": text}}),
         route: route("home"),
+        bound: false,
+        repeat_until: None,
         expires_at: now_ms() + 60_000,
         received_at: now_ms(),
     }
@@ -363,6 +367,7 @@ macro_rules! contract_suite {
                 attempts_and_refusals_belong_to_the_head
                 failures_belong_to_the_lane_until_a_delivery
                 a_retried_head_comes_back_after_its_park
+                an_unanswered_head_comes_back_begun
                 a_back_off_parks_the_lane_although_the_head_went
                 a_back_off_outlives_an_empty_lane
                 a_lost_lease_settles_nothing
@@ -386,6 +391,11 @@ macro_rules! contract_suite {
                 a_rate_counts_exactly_however_many_come_at_once
                 a_rate_opens_again_with_its_window
                 a_claim_tells_whether_its_chat_is_muted;
+            notes:
+                a_note_is_the_same_from_everywhere_until_it_ends
+                a_notes_lock_is_one_owners_until_it_ends
+                a_note_is_written_under_its_lock_once
+                a_note_is_dropped_by_compare;
             journal:
                 lines_tell_what_happened_in_order
                 a_journal_is_read_and_trimmed_piece_by_piece

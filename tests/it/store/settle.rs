@@ -82,6 +82,25 @@ pub async fn a_retried_head_comes_back_after_its_park(fixture: &impl Fixture) {
     assert_eq!(text_of(&await_reply(&store).await), "1");
 }
 
+pub async fn an_unanswered_head_comes_back_begun(fixture: &impl Fixture) {
+    let store = fixture.store();
+    queue_texts(&store, "chat", &["1", "2"]).await;
+    let mut seen = Vec::new();
+    for why in [ParkReason::Unanswered, ParkReason::Unanswered, ParkReason::Transient] {
+        let head = take_reply(&store).await;
+        seen.push((text_of(&head).to_owned(), head.begun, head.attempts, head.failures));
+        assert_eq!(begin(&store, begin_of(&head)).await, Begun::Go, "it may be begun again");
+        settle(&store, settle_of(&head, again(why))).await;
+    }
+    // What certainly was not sent is no open attempt any more.
+    let head = send(&store, Fate::Delivered).await;
+    seen.push((text_of(&head).to_owned(), head.begun, head.attempts, head.failures));
+    let next = take_reply(&store).await;
+    seen.push((text_of(&next).to_owned(), next.begun, next.attempts, next.failures));
+    let expected = [("1", false, 0, 0), ("1", true, 1, 1), ("1", true, 2, 2), ("1", false, 3, 3), ("2", false, 0, 0)];
+    assert_eq!(seen, expected.map(|(text, begun, attempts, failures)| (text.to_owned(), begun, attempts, failures)));
+}
+
 pub async fn a_back_off_parks_the_lane_although_the_head_went(fixture: &impl Fixture) {
     let store = fixture.store();
     queue_texts(&store, "chat", &["1", "2"]).await;

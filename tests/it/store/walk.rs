@@ -318,12 +318,13 @@ impl Walk {
     }
 
     fn fate(&mut self) -> Fate {
-        match self.rng.random_range(0..8) {
+        match self.rng.random_range(0..9) {
             0..3 => Fate::Delivered,
             3 => ENDED,
             4 => Fate::Ended { back_off: Some(Duration::ZERO), chat_dead: None },
             5 => Fate::Ended { back_off: None, chat_dead: Some(route("home")) },
             6 => again(ParkReason::Transient),
+            7 => again(ParkReason::Unanswered),
             _ => again(ParkReason::Paced),
         }
     }

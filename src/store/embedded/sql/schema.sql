@@ -61,6 +61,8 @@ CREATE TABLE IF NOT EXISTS late (
     received_at     INTEGER NOT NULL,
     send_until      INTEGER NOT NULL,
     seqs            TEXT    NOT NULL,
+    -- How the message can be answered, JSON.
+    reply_to        TEXT    NOT NULL DEFAULT '{}',
     expires_at      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
@@ -143,6 +145,13 @@ CREATE TABLE IF NOT EXISTS deliveries (
     begun       TEXT,
     body        TEXT    NOT NULL,
     PRIMARY KEY (chat, pos)
+) STRICT, WITHOUT ROWID;
+
+-- Small values that are shared for a while, and their locks (`<key>:lock`).
+CREATE TABLE IF NOT EXISTS notes (
+    key        TEXT    PRIMARY KEY,
+    value      TEXT    NOT NULL,
+    expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- AUTOINCREMENT: a number is never used again, so a slow reader's trim can't hit later lines.

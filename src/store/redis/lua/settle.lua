@@ -12,10 +12,12 @@ end
 
 local function try_again(lane, delivery, park_ms, why)
   local tries = read_tries(lane, delivery)
-  tries.begun_by = '-'
+  if why ~= 'unanswered' then
+    tries.begun_by = '-'
+  end
   if why == 'paced' then
     tries.refusals = tries.refusals + 1
-  elseif why == 'backing_off' then
+  elseif why == 'backing_off' or why == 'unanswered' then
     tries.attempts = tries.attempts + 1
     count_failure(lane)
   end

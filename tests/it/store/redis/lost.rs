@@ -54,7 +54,8 @@ impl Behind {
 async fn know_every_script(store: &SharedStore) {
     enqueue(store, arrival("warm", "u", "warm", "warm")).await;
     let claimed = take(store).await;
-    let ticket = LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000 };
+    let ticket =
+        LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000, reply_to: Default::default() };
     let replies = vec![reply("warm", "warm", 0, "hi")];
     finish(store, Commit { await_late: Some(ticket), ..commit(&claimed, replies) }).await;
     store.renew(Side::Out, vec![take_reply(store).await.lease], Duration::ZERO).await.expect("renew");
@@ -148,7 +149,8 @@ async fn inbound(behind: &mut Behind) {
     behind.twice(async move |store| store.release(Side::In, vec![lease.clone()], Duration::ZERO).await).await;
     let claimed = take(&behind.direct).await;
 
-    let ticket = LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000 };
+    let ticket =
+        LateTicket { ttl: LONG, received_at: now_ms(), expires_at: now_ms() + 60_000, reply_to: Default::default() };
     let replies = (0..3).map(|seq| reply("r1", "chat", seq, "hi")).collect();
     let call = Commit { await_late: Some(ticket), ..commit(&claimed, replies) };
     let committed = behind.twice(async move |store| store.commit(vec![call.clone()]).await).await;

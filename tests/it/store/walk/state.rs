@@ -114,9 +114,10 @@ impl Chat {
                 back_off.is_none()
             }
             Fate::Again { why, .. } => {
-                self.begun = false;
-                self.attempts += u32::from(*why == ParkReason::Transient);
-                self.failures += u32::from(*why == ParkReason::Transient);
+                let failed = matches!(why, ParkReason::Transient | ParkReason::Unanswered);
+                self.begun &= *why == ParkReason::Unanswered;
+                self.attempts += u32::from(failed);
+                self.failures += u32::from(failed);
                 self.refusals += u32::from(*why == ParkReason::Paced);
                 false
             }

@@ -1,0 +1,136 @@
+//! `message/send`: one message to one member of the corp (developer.work.weixin.qq.com/document/path/90236).
+//!
+//! WeCom can be told to know a repeat: `enable_duplicate_check` with an interval, within which the same request is not
+//! received again. Where a reply shall be repeated it carries that from its first attempt on. What WeCom allows one member,
+//! 30 a minute and 1000 an hour, it does not refuse beyond that but drops without a word, so both must hold here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{Channel, Wire, api};
+use crate::config::settings::{Api, OnUnknown};
+use crate::model::RouteDigest;
+use crate::store::Pace;
+use crate::wecom::message::{APP_MESSAGE, Limits};
+use crate::wecom::verdict::{ChannelKind, Reply};
+
+/// The shortest interval of the duplicate check that is asked for; WeCom's own default.
+const KNOWN_FOR: Duration = Duration::from_secs(1800);
+/// 960 an hour: one window that keeps both of WeCom's.
+const MOST: Pace = Pace { limit: 16, window: Duration::from_secs(60) };
+
+/// A member, reached by an app.
+#[derive(Clone)]
+pub struct AppMessage {
+    api: Arc<Api>,
+    member: String,
+    on_unknown: OnUnknown,
+}
+
+impl std::fmt::Debug for AppMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AppMessage").field("api", &self.api).field("on_unknown", &self.on_unknown).finish()
+    }
+}
+
+impl AppMessage {
+    /// The way to `member`; none where that could be read as several members, or all of them.
+    pub fn new(api: Arc<Api>, member: &str, on_unknown: OnUnknown) -> Option<Self> {
+        let is_one = !member.is_empty() && !member.contains('|') && !member.starts_with('@');
+        is_one.then(|| Self { api, member: member.to_owned(), on_unknown })
+    }
+
+    /// Names it without telling it.
+    pub fn digest(&self) -> RouteDigest {
+        let Api { corp_id, agent_id, .. } = &*self.api;
+        RouteDigest::of(ChannelKind::AppMessage.as_str(), &format!("{corp_id}\0{agent_id}\0{}", self.member))
+    }
+}
+
+/// The interval of a delivery's duplicate check, in seconds. It differs from delivery to delivery, so that two replies of the
+/// same words are two requests to WeCom, which compares them whole.
+fn interval(delivery_id: &str) -> u64 {
+    let digest = Sha256::digest(delivery_id);
+    KNOWN_FOR.as_secs() + u64::from(u16::from_be_bytes([digest[0], digest[1]])) % KNOWN_FOR.as_secs()
+}
+
+#[async_trait]
+impl Channel for AppMessage {
+    fn kind(&self) -> ChannelKind {
+        ChannelKind::AppMessage
+    }
+
+    fn limits(&self) -> &Limits {
+        &APP_MESSAGE
+    }
+
+    fn body(&self, message: Value, delivery_id: &str) -> Value {
+        let mut body = json!({"touser": self.member, "agentid": self.api.agent_id});
+        super::extend(&mut body, message);
+        if self.on_unknown == OnUnknown::Retry {
+            body["enable_duplicate_check"] = 1.into();
+            body["duplicate_check_interval"] = interval(delivery_id).into();
+        }
+        body
+    }
+
+    fn knows_repeats_for(&self) -> Option<Duration> {
+        (self.on_unknown == OnUnknown::Retry).then_some(KNOWN_FOR)
+    }
+
+    fn most(&self) -> Option<Pace> {
+        Some(MOST)
+    }
+
+    async fn send(&self, wire: &Wire, body: &Value) -> Reply {
+        api::post(wire, &self.api, "message/send", body).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Secret;
+    use crate::wecom::message::text;
+
+    fn to(member: &str, on_unknown: OnUnknown) -> Option<AppMessage> {
+        let api = Api { corp_id: "ww1".into(), agent_id: 7, secret: Secret::new("s3cret") };
+        AppMessage::new(Arc::new(api), member, on_unknown)
+    }
+
+    #[test]
+    fn nobody_is_taken_for_everybody() {
+        for member in ["@all", "@ALL", "u1|u2", "|", ""] {
+            assert!(to(member, OnUnknown::Hold).is_none(), "{member:?}");
+        }
+        let one = to("u1", OnUnknown::Hold).unwrap();
+        let body = json!({"touser": "u1", "agentid": 7, "msgtype": "text", "text": {"content": "hi"}});
+        assert_eq!(one.body(text("hi"), "r.0"), body);
+        assert_eq!(one.knows_repeats_for(), None);
+        assert!(!format!("{one:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_repeat_is_the_same_bytes_and_equal_words_are_not() {
+        let one = to("u1", OnUnknown::Retry).unwrap();
+        let body = |id: &str| one.body(text("ok"), id);
+        assert_eq!(body("r1.0"), body("r1.0"));
+        assert_ne!(body("r1.0"), body("r2.0"));
+        for n in 0..100 {
+            let interval = body(&format!("r{n}.0"))["duplicate_check_interval"].as_u64().unwrap();
+            assert!((1800..=14400).contains(&interval), "{interval}");
+        }
+        assert_eq!(body("r1.0")["enable_duplicate_check"], 1);
+    }
+
+    #[test]
+    fn members_and_apps_have_routes_of_their_own() {
+        let digest = |member| to(member, OnUnknown::Hold).unwrap().digest();
+        assert_eq!(digest("u1"), digest("u1"));
+        assert_ne!(digest("u1"), digest("u2"));
+    }
+}
