@@ -19,6 +19,7 @@ use crate::action::{self, Actions};
 use crate::admin::{self, AdminState};
 use crate::config::Settings;
 use crate::config::settings::Backend;
+use crate::directory::Directory;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
 use crate::records::{Flusher, Records, RecordsError};
@@ -112,16 +113,19 @@ impl App {
         let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
         let routes = Arc::new(Routes::new(&settings));
         let actions = Actions::new(action::http_client()?);
-        let workers =
-            Workers::new(store.clone(), settings.clone(), routes.clone(), actions, metrics.clone(), health.clone())?;
-        let sender = Sender::new(
+        let client = sender::channel::http_client(&settings.sender)?;
+        let directory = Arc::new(Directory::new(store.clone(), settings.clone(), client.clone()));
+        let workers = Workers::new(
             store.clone(),
             settings.clone(),
             routes.clone(),
-            sender::channel::http_client(&settings.sender)?,
+            actions,
+            directory.clone(),
             metrics.clone(),
             health.clone(),
-        );
+        )?;
+        let sender =
+            Sender::new(store.clone(), settings.clone(), routes.clone(), client, metrics.clone(), health.clone());
         let flusher =
             Flusher::new(store.clone(), records.clone(), settings.database.retain, metrics.clone(), health.clone());
         let intake = Intake::new(store.clone(), spool.clone(), metrics.clone());
@@ -156,6 +160,10 @@ impl App {
             Task::supervise("sender", move |stop| {
                 let sender = sender.clone();
                 async move { sender.run(stop).await }
+            }),
+            Task::supervise("directory", move |stop| {
+                let directory = directory.clone();
+                async move { directory.run(stop.draining).await }
             }),
         ];
         flow.extend(replay.map(Arc::new).map(|replay| {

@@ -23,11 +23,13 @@ impl MemberKey {
     }
 }
 
-/// What is known of a person, by field: [`NAME`], `remark`, [`PHONE`], `email`, and whatever binding sentences capture.
+/// What is known of a person, by field: [`NAME`], [`REMARK`], [`PHONE`], `email`, and whatever binding sentences capture.
 pub type Contact = BTreeMap<String, String>;
 
 /// What people call a member.
 pub const NAME: &str = "name";
+/// How colleagues call a member.
+pub const REMARK: &str = "remark";
 /// A phone number; never shown in full to others.
 pub const PHONE: &str = "phone";
 /// Most characters of one contact field.

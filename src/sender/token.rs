@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Why there is no token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum NoToken {
+pub(crate) enum NoToken {
     /// WeCom refuses to give one.
     Refused {
         /// Its code.
@@ -73,7 +73,7 @@ impl From<NoToken> for Reply {
 
 /// The tokens of all apps. Clones are the same.
 #[derive(Clone)]
-pub(super) struct Tokens(Arc<Desk>);
+pub(crate) struct Tokens(Arc<Desk>);
 
 struct Desk {
     store: SharedStore,

@@ -35,9 +35,11 @@ pub(super) async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMe
         let reason = Some("not_bound".to_owned());
         return Decided { outcome: Outcome::Queued, reason, messages: vec![text(instead)], action: None, ..decided };
     }
+    let named = context.directory.chat_name(&message.app, &message.chat_id);
+    let configured = app.settings.chats.get(&message.chat_id).and_then(|chat| chat.name.as_deref());
     let request = action::Request {
         message,
-        chat_name: app.settings.chats.get(&message.chat_id).and_then(|chat| chat.name.as_deref()),
+        chat_name: configured.or(named.as_deref()),
         run,
         session: &claimed.session,
         profile: &profile,

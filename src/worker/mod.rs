@@ -24,6 +24,7 @@ use tracing::{debug, error, info, warn};
 use crate::action::Actions;
 use crate::config::{Settings, settings};
 use crate::crash::{self, Point};
+use crate::directory::Directory;
 use crate::model::{Lane, Outcome, now_ms};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
@@ -56,6 +57,7 @@ struct Context {
     health: Arc<Health>,
     held: Arc<HeldLeases>,
     names: profile::Names,
+    directory: Arc<Directory>,
 }
 
 /// One app, ready to handle messages.
@@ -79,6 +81,7 @@ impl Workers {
         settings: Arc<Settings>,
         routes: Arc<Routes>,
         actions: Actions,
+        directory: Arc<Directory>,
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Result<Self, RuleError> {
@@ -102,7 +105,8 @@ impl Workers {
             metrics,
             health,
             held,
-            names: Default::default(),
+            names: profile::Names::default(),
+            directory,
         })))
     }
 
@@ -239,6 +243,7 @@ async fn work(context: &Context, job: &Job) {
             return;
         }
     }
+    context.directory.hear(&app.settings, message);
     let began = Instant::now();
     let handling = handle::handle(context, app, &job.claimed);
     let (handled, ()) = tokio::join!(handling, profile::note_name(context, message));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use wecom_gateway::action::{self, Actions};
+use wecom_gateway::directory::Directory;
 use wecom_gateway::sender::route::Routes;
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::stop::Stop;
@@ -26,7 +27,9 @@ async fn a_stop_amid_a_claim_gives_the_lanes_back() {
     let shared: SharedStore = store.clone();
     let (routes, actions) = (Arc::new(Routes::new(&settings)), Actions::new(action::http_client().unwrap()));
     let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
-    let workers = Workers::new(shared.clone(), settings, routes, actions, metrics, health).unwrap();
+    let directory = Directory::new(shared.clone(), settings.clone(), action::http_client().unwrap());
+    let directory = Arc::new(directory);
+    let workers = Workers::new(shared.clone(), settings, routes, actions, directory, metrics, health).unwrap();
 
     store.hold_claims(true);
     enqueue(&shared, arrival("c1", "u1", "m1", "r1")).await;

@@ -28,7 +28,8 @@
 //! | `journal:base` | STRING | how many lines were trimmed so far |
 //!
 //! A note is a key of its own, `wg:{<name>}`, a STRING PX, and its lock `wg:{<name>}:lock` another; the name is one of
-//! `token:<corp>:<secret digest>`, `no_token:…`, `hold:<app>`, `media:<robot digest>:<content digest>`.
+//! `token:<corp>:<secret digest>`, `no_token:…`, `hold:<app>`, `media:<robot digest>:<content digest>`,
+//! `asked:contact:<app>:<sender>`, `asked:group:<app>:<chat>`.
 //!
 //! Outside the shards, each on a slot of its own: `wg:user:<app>:<sender>` (STRING PX, the business user id) and
 //! `wg:contact:<app>:<sender>` (HASH: contact fields; `~<field>` what callbacks filled in; `~renew` by how many ms a use
