@@ -193,7 +193,12 @@ impl Commands {
         let args = args::read(&command.args, rest)?;
         Ok(Decision::Run(Run {
             command: Some(CommandCall { name: command.name.clone(), args }),
-            unless_bound: command.only.as_ref().filter(|only| only.audience == Audience::Bound).map(not_for),
+            unless_bound: command
+                .only
+                .as_ref()
+                .filter(|only| only.audience == Audience::Bound)
+                .map(not_for)
+                .map(Arc::from),
             ..Run::new(rule(command), Trigger::Command, command.action.clone())
         }))
     }

@@ -98,9 +98,9 @@ pub struct Run {
     /// A binding's named groups; null for one that took no part in the match.
     pub captures: Option<Map<String, Value>>,
     /// What a binding does to its member.
-    pub terms: Option<Terms>,
+    pub terms: Option<Arc<Terms>>,
     /// Set where it is for bound members only: what the others get instead.
-    pub unless_bound: Option<String>,
+    pub unless_bound: Option<Arc<str>>,
 }
 
 impl Run {
@@ -195,7 +195,7 @@ impl Action {
 struct Sentence {
     pattern: Regex,
     action: Arc<Action>,
-    terms: Terms,
+    terms: Arc<Terms>,
 }
 
 impl Sentence {
@@ -204,7 +204,7 @@ impl Sentence {
         let text = if binding.terms.unbind { texts::UNBOUND } else { texts::KEPT };
         let default = settings::Action::Reply { text: text.to_owned() };
         let action = Action::compile(binding.action.as_ref().unwrap_or(&default), &format!("binding {at}"))?;
-        Ok(Self { pattern: binding.pattern.clone(), action, terms: binding.terms })
+        Ok(Self { pattern: binding.pattern.clone(), action, terms: Arc::new(binding.terms) })
     }
 
     /// What it captures for the contact book; a service keeps what it is told by itself.
@@ -289,7 +289,7 @@ impl RuleSet {
             let captures = named.map(|name| (name.to_owned(), found.name(name).map(|group| group.as_str()).into()));
             Some(Decision::Run(Run {
                 captures: Some(captures.collect()),
-                terms: Some(*terms),
+                terms: Some(terms.clone()),
                 ..Run::new(format!("binding:{at}"), Trigger::Binding, action.clone())
             }))
         })

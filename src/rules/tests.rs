@@ -453,7 +453,7 @@ fn a_binding_sentence_binds_and_is_no_command() {
         other => panic!("{text}: {other:?}"),
     };
     let named = run("我叫王五");
-    assert_eq!((named.rule.as_str(), named.terms), ("binding:1", Some(Terms::default())));
+    assert_eq!((named.rule.as_str(), named.terms.as_deref()), ("binding:1", Some(&Terms::default())));
     assert_eq!(named.captures.map(Value::Object), Some(json!({"name": "王五"})));
     let unbound = run("/query 0");
     assert!(

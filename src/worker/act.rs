@@ -108,7 +108,7 @@ async fn remember(
 /// captured.
 fn change(app: &AppRuntime, message: &Message, run: &Run, answer: &Answer) -> Option<ProfileChange> {
     let member = message.member();
-    let terms = run.terms.unwrap_or_default();
+    let terms = run.terms.as_deref().copied().unwrap_or_default();
     if terms.unbind {
         let contact = app.rules.kept_fields().into_iter().map(|field| (field.to_owned(), FieldChange::Remove));
         return Some(ProfileChange { member, user: Some(UserChange::Unbind), contact: contact.collect() });
