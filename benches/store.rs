@@ -152,6 +152,7 @@ fn begin(claimed: &ClaimedReply) -> Begin {
     Begin {
         lease: claimed.lease.clone(),
         delivery_id: claimed.delivery.id.clone(),
+        merged: 1,
         route: claimed.delivery.route.clone(),
         pace: Pace { limit: 1_000_000, window: Duration::from_secs(60) },
         lease_for: LONG,
@@ -162,6 +163,7 @@ fn settle(claimed: &ClaimedReply) -> Settle {
     Settle {
         lease: claimed.lease.clone(),
         delivery_id: claimed.delivery.id.clone(),
+        merged: 1,
         fate: Fate::Delivered,
         last_error: None,
         lines: vec![line(Stage::Settled, &claimed.delivery.request_id, &claimed.delivery.key)],

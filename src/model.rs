@@ -239,7 +239,7 @@ pub fn shard_of(app: &str, chat: &str, shards: u16) -> u16 {
 /// One reply on its way: what one POST carries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// `<request_id>.<seq>`, see [`delivery_id`].
+    /// `<request_id>.<seq>`, see [`delivery_id`] and [`resend_id`].
     pub id: String,
     /// The request it answers.
     pub request_id: String,
@@ -271,6 +271,14 @@ pub struct Delivery {
 /// The id of the `seq`-th delivery of a request.
 pub fn delivery_id(request_id: &str, seq: usize) -> String {
     format!("{request_id}.{seq}")
+}
+
+/// The id under which a delivery is sent again by hand: `<id>.r1`, and after that `<id>.r2`, … Each is sent again once, so no
+/// two are alike.
+pub fn resend_id(id: &str) -> String {
+    let before = id.rsplit_once(".r").and_then(|(first, n)| Some((first, n.parse::<u32>().ok()?)));
+    let (first, n) = before.unwrap_or((id, 0));
+    format!("{first}.r{}", n.saturating_add(1))
 }
 
 /// The first 16 hex digits of the SHA-256 of a route's channel and address: names a route without telling it.
@@ -336,6 +344,8 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
+    /// Sent again by hand under another id, which speaks for it; only a delivery ends so.
+    Resent,
     /// Replies wait to be sent.
     Queued,
     /// WeCom took it.
@@ -362,6 +372,7 @@ impl Outcome {
     /// The word used in journal lines, SQL, JSON and logs.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Resent => "resent",
             Self::Queued => "queued",
             Self::Delivered => "delivered",
             Self::Ignored => "ignored",
@@ -377,7 +388,7 @@ impl Outcome {
     /// The reverse of [`Outcome::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
         use Outcome::*;
-        [Queued, Delivered, Ignored, Blocked, Silent, Waiting, Duplicate, Dropped, Dead, Unknown]
+        [Resent, Queued, Delivered, Ignored, Blocked, Silent, Waiting, Duplicate, Dropped, Dead, Unknown]
             .into_iter()
             .find(|o| o.as_str() == word)
     }
@@ -401,6 +412,14 @@ mod tests {
         assert_eq!(key.parts(), tricky.map(String::from));
         assert_ne!(MessageKey::new("a", "b:c", "d", "e"), MessageKey::new("a", "b", "c:d", "e"));
         assert!(!key.as_str().contains(['{', '}', '\n']) && key.as_str().contains('群'));
+    }
+
+    #[test]
+    fn each_resend_has_an_id_of_its_own() {
+        let chain: Vec<String> =
+            std::iter::successors(Some("req.0".to_owned()), |id| Some(resend_id(id))).take(4).collect();
+        assert_eq!(chain, ["req.0", "req.0.r1", "req.0.r2", "req.0.r3"]);
+        assert_eq!(resend_id("req.rx.0"), "req.rx.0.r1");
     }
 
     #[test]

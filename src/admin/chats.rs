@@ -77,14 +77,28 @@ pub(super) async fn one(
     path: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<ChatItem>, Failure> {
     let Path((app, chat)) = path?;
-    let status = state.store.chats(vec![Lane::of_chat(&app, &chat)]).await?.pop();
-    let is_configured = state.settings.apps.get(&app).is_some_and(|app| app.chats.contains_key(&chat));
-    status
-        .filter(|status| is_configured || leaves_a_trace(status))
-        .map(|status| Json(item(&state, status, now_ms())))
-        .ok_or_else(|| {
-            Failure::new(StatusCode::NOT_FOUND, "unknown_chat", "no such chat is configured or holds anything")
-        })
+    known(&state, &app, &chat).await.map(Json)
+}
+
+/// A chat that is configured or holds something.
+pub(super) async fn known(state: &AdminState, app: &str, chat: &str) -> Result<ChatItem, Failure> {
+    let is_configured = state.settings.apps.get(app).is_some_and(|app| app.chats.contains_key(chat));
+    let status = status(state, app, chat).await?.filter(|status| is_configured || leaves_a_trace(status));
+    status.map(|status| item(state, status, now_ms())).ok_or_else(unknown_chat)
+}
+
+/// A chat that was known a moment ago, whatever is left of it.
+pub(super) async fn shown(state: &AdminState, app: &str, chat: &str) -> Result<ChatItem, Failure> {
+    let status = status(state, app, chat).await?;
+    status.map(|status| item(state, status, now_ms())).ok_or_else(unknown_chat)
+}
+
+async fn status(state: &AdminState, app: &str, chat: &str) -> Result<Option<ChatStatus>, Failure> {
+    Ok(state.store.chats(vec![Lane::of_chat(app, chat)]).await?.pop())
+}
+
+fn unknown_chat() -> Failure {
+    Failure::new(StatusCode::NOT_FOUND, "unknown_chat", "no such chat is configured or holds anything")
 }
 
 fn configured(state: &AdminState) -> BTreeSet<(String, String)> {

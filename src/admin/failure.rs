@@ -53,7 +53,9 @@ impl From<QueryRejection> for Failure {
 
 impl From<JsonRejection> for Failure {
     fn from(rejection: JsonRejection) -> Self {
-        Self::new(rejection.status(), "bad_body", rejection.body_text())
+        // JSON that says the wrong thing is a bad request like any other.
+        let status = Some(rejection.status()).filter(|status| *status != StatusCode::UNPROCESSABLE_ENTITY);
+        Self::new(status.unwrap_or(StatusCode::BAD_REQUEST), "bad_body", rejection.body_text())
     }
 }
 

@@ -10,6 +10,7 @@
 mod auth;
 mod chats;
 mod failure;
+mod operate;
 mod probes;
 mod replies;
 mod trails;
@@ -22,7 +23,7 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{get, post, put};
+use axum::routing::{get, patch, post, put};
 use serde::Deserialize;
 
 use crate::api_error::{ApiError, with_request_id};
@@ -63,8 +64,9 @@ pub fn router(state: AdminState) -> Router {
     let api = Router::new()
         .route("/messages/{*id}", get(trails::messages))
         .route("/deliveries", get(trails::deliveries))
+        .route("/deliveries/{*id}", post(operate::delivery).layer(only(Scope::Admin)))
         .route("/chats", get(chats::list))
-        .route("/chats/{app}/{*chat}", get(chats::one))
+        .route("/chats/{app}/{*chat}", patch(operate::chat).layer(only(Scope::Admin)).get(chats::one))
         .route("/replies", post(replies::post).layer(only(Scope::Push)))
         .route(
             "/users/{app}/{*sender}",

@@ -50,11 +50,9 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
     let on_unknown = t.word("on_unknown", &[("hold", OnUnknown::Hold), ("retry", OnUnknown::Retry)]);
 
     let bot_names = bot_names(t);
-    let pace = t.section("chats_default", |t| {
-        t.flag("coalesce", true); // taken for its form; no replies are joined yet
-        t.parsed("pace", units::rate).unwrap_or(ROBOT_PACE)
-    });
-    let (chats, webhooks) = chats(t, pace, process, &of_kind);
+    let (pace, coalesce) =
+        t.section("chats_default", |t| (t.parsed("pace", units::rate).unwrap_or(ROBOT_PACE), t.flag("coalesce", true)));
+    let (chats, webhooks) = chats(t, (pace, coalesce), process, &of_kind);
     let fields = t.section("fields", |t| Fields {
         chat_id: t.strings("chat_id").unwrap_or_default(),
         msg_id: t.strings("msg_id").unwrap_or_default(),
@@ -81,6 +79,7 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
             dedup_ttl,
             chats,
             pace,
+            coalesce,
             fields,
             rules,
         }),
@@ -108,7 +107,12 @@ fn bot_names(t: &mut Table) -> Vec<String> {
 }
 
 /// `[[chats]]`, and where each names which robot.
-fn chats(t: &mut Table, pace: Pace, process: &Settings, of_kind: &OfKind) -> (BTreeMap<String, Chat>, Vec<Use>) {
+fn chats(
+    t: &mut Table,
+    (pace, coalesce): (Pace, bool),
+    process: &Settings,
+    of_kind: &OfKind,
+) -> (BTreeMap<String, Chat>, Vec<Use>) {
     let mut webhooks = Vec::new();
     let mut places: BTreeMap<String, String> = BTreeMap::new();
     let chats = t.each("chats", |t| {
@@ -121,12 +125,12 @@ fn chats(t: &mut Table, pace: Pace, process: &Settings, of_kind: &OfKind) -> (BT
             let chat = id.clone().unwrap_or_default();
             webhooks.push(Use { robot, file: t.file().to_owned(), key: t.path_of("webhook"), chat });
         }
-        t.flag("coalesce", true); // as in [chats_default]
+        let coalesce = t.flag("coalesce", coalesce);
         let name = t.string("name");
         let weight = t.whole("weight", 1..=100).and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
         let pace = t.parsed("pace", units::rate).unwrap_or(pace);
         let way = webhook.map(ChatWay::Webhook).or(app_chat.map(ChatWay::AppChat));
-        let chat = Chat { id: id?, name, weight, pace, way }; // left only when every key is read
+        let chat = Chat { id: id?, name, weight, pace, coalesce, way }; // left only when every key is read
         if let Some(place) = places.insert(chat.id.clone(), t.path_of("id")) {
             t.fault("id", format!("{:?} has an entry already ({place}): make the two one", chat.id));
         }

@@ -246,6 +246,8 @@ pub struct App {
     pub chats: BTreeMap<String, Chat>,
     /// Rate for chats that say nothing else. An app's own limits hold besides.
     pub pace: Pace,
+    /// Whether waiting replies leave as one message in chats that say nothing else.
+    pub coalesce: bool,
     /// Extra spellings of callback fields.
     pub fields: crate::wecom::payload::Fields,
     /// Triggers and what they do.
@@ -438,6 +440,7 @@ impl App {
             max_reply_age: Duration::from_secs(600),
             dedup_ttl: Duration::from_secs(3600),
             chats: BTreeMap::new(),
+            coalesce: true,
             pace: Pace { limit: 20, window: Duration::from_secs(60) },
             fields: crate::wecom::payload::Fields::default(),
             rules: Rules {

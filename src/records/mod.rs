@@ -26,7 +26,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePo
 use crate::model::Secret;
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
-pub use query::{DeliveryItem, MessageItem};
+pub use query::{DeliveryItem, EndedDelivery, MessageItem};
 
 /// Applied in order at each start; one that was applied is never edited.
 static MIGRATIONS: Migrator = sqlx::migrate!("src/records/migrations");

@@ -11,8 +11,8 @@ use sqlx::sqlite::SqliteRow;
 use super::page::{Cursor, Page};
 use super::trail::{DECISIVE, PASSING};
 use super::{Records, RecordsError};
-use crate::model::Outcome;
-use crate::store::Stage;
+use crate::model::{Delivery, MessageKey, Outcome};
+use crate::store::{CONTENT, Stage};
 
 /// Most stages of one kind that are shown of a message. Only stopped copies and repeated tries can be more.
 const STAGES_SHOWN: i64 = 500;
@@ -61,6 +61,21 @@ pub struct DeliveryItem {
     pub errcode: Option<i64>,
     /// Since when, RFC 3339 with milliseconds.
     pub at: String,
+}
+
+/// A delivery as an operator ends it by hand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedDelivery {
+    /// As it is listed.
+    pub item: DeliveryItem,
+    /// The message it answers.
+    pub key: MessageKey,
+    /// Itself, where it may be sent again.
+    pub content: Option<Delivery>,
+    /// Why it can't be, where that is known.
+    pub not_kept: Option<String>,
+    /// Whether an operator ended it already.
+    pub operated: bool,
 }
 
 /// Unix ms as RFC 3339 with milliseconds; a number that is no time stays a number.
@@ -114,6 +129,28 @@ impl Records {
         Ok(known.into_values().collect())
     }
 
+    /// The delivery of that id, with what is needed to end it by hand.
+    ///
+    /// # Errors
+    /// [`RecordsError::Sql`].
+    pub async fn delivery(&self, id: &str) -> Result<Option<EndedDelivery>, RecordsError> {
+        let row = sqlx::query(
+            "SELECT d.id, d.app, d.chat, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, d.message, m.sender \
+            FROM deliveries d JOIN messages m ON m.id = d.message WHERE d.id = ?",
+        );
+        let Some(row) = row.bind(id).fetch_optional(&self.readers).await? else { return Ok(None) };
+        let item = delivery(&row)?;
+        let key = MessageKey::new(&item.app, &item.chat, row.try_get("sender")?, &item.msg_id);
+        let mut ended = EndedDelivery { item, key, content: None, not_kept: None, operated: false };
+        for stage in [Stage::Settled, Stage::Operated] {
+            let details = sqlx::query_scalar("SELECT detail FROM stages WHERE message = ? AND stage = ?");
+            let details = details.bind(row.try_get::<i64, _>("message")?).bind(stage.as_str());
+            let details: Vec<String> = details.fetch_all(&self.readers).await?;
+            details.iter().for_each(|detail| ended.learn(stage, detail));
+        }
+        Ok(Some(ended))
+    }
+
     /// Deliveries in one of `states`, newest first.
     ///
     /// # Errors
@@ -142,6 +179,23 @@ impl Records {
     }
 }
 
+impl EndedDelivery {
+    /// Takes what a stage of its message says of it.
+    fn learn(&mut self, stage: Stage, detail: &str) {
+        let mut detail: Map<String, Value> = serde_json::from_str(detail).unwrap_or_default();
+        if detail.get("delivery").and_then(Value::as_str) != Some(&self.item.id) {
+            return;
+        }
+        self.operated |= stage == Stage::Operated;
+        if let Some(content) = detail.remove(CONTENT) {
+            self.content = serde_json::from_value(content).ok();
+        }
+        if let Some(why) = detail.get("not_kept").and_then(Value::as_str) {
+            self.not_kept = Some(why.to_owned());
+        }
+    }
+}
+
 /// A message's number, and the message without its stages.
 fn found(row: &SqliteRow) -> Result<(i64, MessageItem), sqlx::Error> {
     let item = MessageItem {
@@ -164,7 +218,7 @@ fn shown(stage: Stage, at: i64, row: &SqliteRow) -> Result<Map<String, Value>, s
     shown.insert("at".into(), rfc3339(at).into());
     shown.insert("stage".into(), stage.as_str().into());
     shown.insert("request_id".into(), request_id.into());
-    for (field, value) in detail {
+    for (field, value) in detail.into_iter().filter(|(field, _)| field != CONTENT) {
         shown.entry(field).or_insert(value);
     }
     Ok(shown)

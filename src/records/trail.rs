@@ -94,7 +94,7 @@ pub struct DeliveryRow {
     pub id: String,
     /// The request it answers.
     pub request_id: String,
-    /// `queued`, `delivered`, `dropped`, `dead`, `unknown`.
+    /// `queued`, `delivered`, `dropped`, `dead`, `unknown`, `resent`.
     pub state: Outcome,
     /// Why it ended so.
     pub reason: Option<String>,
@@ -105,7 +105,8 @@ pub struct DeliveryRow {
 }
 
 /// The steps that decide rows.
-pub const DECISIVE: [Stage; 5] = [Stage::Accepted, Stage::Expired, Stage::Handled, Stage::Answered, Stage::Settled];
+pub const DECISIVE: [Stage; 6] =
+    [Stage::Accepted, Stage::Expired, Stage::Handled, Stage::Answered, Stage::Settled, Stage::Operated];
 /// The steps that only show in the trail. There may be any number of them, so nothing that runs for each message reads
 /// them back.
 pub const PASSING: [Stage; 2] = [Stage::Duplicate, Stage::Retried];
@@ -149,7 +150,7 @@ fn conclude(
     if deliveries.iter().any(|delivery| delivery.state == Outcome::Queued) {
         return (Outcome::Queued, handling);
     }
-    // The order of `Outcome` is from good to bad.
+    // The order of `Outcome` is from good to bad; what was sent again speaks by its resend.
     if let Some(worst) = deliveries.iter().max_by_key(|delivery| delivery.state) {
         return (worst.state, worst.reason.clone().or(handling));
     }
@@ -163,7 +164,7 @@ fn conclude(
     (if only_copies { Outcome::Duplicate } else { Outcome::Queued }, None)
 }
 
-/// The deliveries that steps speak of. What was settled never goes back to `queued`.
+/// The deliveries that steps speak of. What was settled never goes back to `queued`, and an operator has the last word.
 fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
     let mut rows = BTreeMap::new();
     for step in steps {
@@ -181,10 +182,29 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
                 row.errcode = step.detail.get("errcode").and_then(Value::as_i64);
                 row.at = step.at;
             }
-            Stage::Accepted | Stage::Duplicate | Stage::Expired | Stage::Retried => {}
+            Stage::Accepted | Stage::Duplicate | Stage::Expired | Stage::Retried | Stage::Operated => {}
         }
     }
+    for step in steps.iter().filter(|step| step.stage == Stage::Operated) {
+        operate(&mut rows, step);
+    }
     rows.into_values().collect()
+}
+
+/// What an operator did to a delivery.
+fn operate(rows: &mut BTreeMap<String, DeliveryRow>, step: &Step) {
+    let Some((id, action)) = step.text("delivery").zip(step.text("action")) else { return };
+    let (state, reason) = match action.as_str() {
+        "resend" => (Outcome::Resent, None),
+        "delivered" => (Outcome::Delivered, Some("confirmed")),
+        "discard" => (Outcome::Dropped, Some("discarded")),
+        _ => return,
+    };
+    if let Some(again) = step.text("resent_as") {
+        rows.entry(again.clone()).or_insert_with(|| DeliveryRow::queued(again, step));
+    }
+    let row = rows.entry(id.clone()).or_insert_with(|| DeliveryRow::queued(id, step));
+    (row.state, row.reason, row.errcode, row.at) = (state, reason.map(str::to_owned), None, step.at);
 }
 
 impl DeliveryRow {
@@ -301,6 +321,32 @@ mod tests {
         let steps = [step(1, Stage::Handled, "r1", detail), step(2, Stage::Settled, "r1", arrived)];
         assert_eq!(outcome(&steps[..1]), (Outcome::Queued, Some("action_failed".into())));
         assert_eq!(outcome(&steps), (Outcome::Delivered, Some("action_failed".into())));
+    }
+
+    #[test]
+    fn an_operator_has_the_last_word() {
+        let operated = |at, id: &str, action: &str, again: Option<&str>| {
+            step(at, Stage::Operated, "r1", json!({"delivery": id, "action": action, "by": "ops", "resent_as": again}))
+        };
+        let life = [handled(2, &["r1.0"]), settled(3, "r1.0", "unknown")];
+        let with = |more: Step| fold(life.iter().chain([&more]));
+        assert_eq!(with(operated(9, "r1.0", "delivered", None)).0.outcome, Outcome::Delivered);
+        // Also where the store's clock went back in between.
+        let (row, deliveries) = with(operated(1, "r1.0", "discard", None));
+        assert_eq!((row.outcome, row.reason.as_deref()), (Outcome::Dropped, Some("discarded")));
+        assert_eq!((deliveries[0].state, deliveries[0].errcode), (Outcome::Dropped, None));
+
+        let mut steps = [life.to_vec(), vec![operated(4, "r1.0", "resend", Some("r1.0.r1"))]].concat();
+        let states = |steps: &[Step]| {
+            let (row, deliveries) = fold(steps);
+            (row.outcome, deliveries.iter().map(|delivery| delivery.state).collect::<Vec<_>>())
+        };
+        assert_eq!(states(&steps), (Outcome::Queued, vec![Outcome::Resent, Outcome::Queued]));
+        steps.push(settled(5, "r1.0.r1", "unknown"));
+        assert_eq!(states(&steps), (Outcome::Unknown, vec![Outcome::Resent, Outcome::Unknown]));
+        steps.push(operated(6, "r1.0.r1", "resend", Some("r1.0.r2")));
+        steps.push(settled(7, "r1.0.r2", "delivered"));
+        assert_eq!(states(&steps), (Outcome::Delivered, vec![Outcome::Resent, Outcome::Resent, Outcome::Delivered]));
     }
 
     #[test]

@@ -152,6 +152,24 @@ pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter
     }
 }
 
+/// As [`decide`], for a request that carried so many deliveries; and how many of them, from the head on, the decision speaks of.
+pub(super) fn decide_together(
+    verdict: Verdict,
+    tally: Tally,
+    route: &RouteDigest,
+    jitter: f64,
+    carried: usize,
+) -> (Decision, usize) {
+    // Which of them was refused nobody knows.
+    if verdict == Verdict::Rejected && carried > 1 {
+        return (Decision::again(Duration::ZERO, ParkReason::Apart, "rejected_together"), carried);
+    }
+    let decision = decide(verdict, tally, route, jitter);
+    // What certainly was not sent is given up for the head's own tries; those behind it have theirs before them.
+    let is_heads_own = matches!(verdict, Verdict::Paced(_) | Verdict::Transient) && decision.state.is_some();
+    (decision, if is_heads_own { 1 } else { carried })
+}
+
 /// What a verdict of the API says of the whole app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AppState {
@@ -235,6 +253,28 @@ mod tests {
             let got = decide(verdict, tally, &route(), 0.0);
             assert_eq!(got, Decision { fate, state, reason, alarm }, "{verdict:?} after {tally:?}");
         }
+    }
+
+    #[test]
+    fn one_verdict_is_for_all_that_a_request_carried_unless_they_may_still_be_sent() {
+        let rows = [
+            (Verdict::Delivered, 0, 3),
+            (Verdict::Unknown, 0, 3),
+            (Verdict::ChatGone, 0, 3),
+            (Verdict::Paced(MINUTE), 0, 3),
+            (Verdict::Paced(MINUTE), 2, 1),
+            (Verdict::Transient, 0, 3),
+            (Verdict::Transient, 2, 1),
+        ];
+        for (verdict, before, spoken_of) in rows {
+            let tally = tally(before, before, 0);
+            let together = decide_together(verdict, tally, &route(), 0.0, 3);
+            assert_eq!(together, (decide(verdict, tally, &route(), 0.0), spoken_of), "{verdict:?}");
+        }
+        let (decision, spoken_of) = decide_together(Verdict::Rejected, Tally::default(), &route(), 0.0, 3);
+        assert_eq!((decision.fate, decision.state, spoken_of), (again(0, ParkReason::Apart), None, 3));
+        let (decision, _) = decide_together(Verdict::Rejected, Tally::default(), &route(), 0.0, 1);
+        assert_eq!(decision.state, Some(Outcome::Dead));
     }
 
     #[test]

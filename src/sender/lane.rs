@@ -4,7 +4,7 @@
 //!
 //! - The guard runs before every begin, and a request is written only right after `Go`.
 //! - A head whose earlier attempt has no answer (its process died, or WeCom said nothing) is sent again only while its channel
-//!   knows the repeat; else it ends as `unknown`.
+//!   knows the repeat; else it ends as `unknown`, with all that its request carried.
 //! - While an app is held, its lanes are given back as they are.
 //! - A settle that the store did not answer is repeated as it is for as long as the lease can be ours, so that a short
 //!   outage makes no false `unknown`.
@@ -18,7 +18,8 @@ use crate::config::settings;
 use crate::crash::{self, Point};
 use crate::model::{Delivery, now_ms};
 use crate::sender::channel::Wire;
-use crate::sender::fate::{AppState, Decision, Tally, app_state, decide};
+use crate::sender::coalesce::Parcel;
+use crate::sender::fate::{AppState, Decision, Tally, app_state, decide_together};
 use crate::sender::hold::Holds;
 use crate::sender::route::{NoRoute, Route, Routes, guard};
 use crate::sender::trail::{self, Sent};
@@ -87,14 +88,20 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     }
     let delivery = &head.delivery;
     let route = guard(delivery, &context.routes);
-    let (decision, sent) = match ready(context, head, *begun, route.clone()).await {
+    let parcel = match &route {
+        Ok(route) if route.coalesce && !head.begun => Parcel::of(head, route.channel.limits(), now_ms()),
+        Ok(_) | Err(_) => Parcel::single(delivery),
+    };
+    let (decision, sent, spoken_of) = match ready(context, head, *begun, route.clone(), parcel.count).await {
         Ready::Send(route) => {
             crash::point(Point::Begun);
-            let sent = send(context, delivery, &route).await;
+            let sent = send(context, head, &parcel, &route).await;
             let tally = Tally::of(head, now_ms());
-            (decide(sent.verdict, tally, &route.digest, rand::random()), Some(sent))
+            let (decision, spoken_of) =
+                decide_together(sent.verdict, tally, &route.digest, rand::random(), parcel.count);
+            (decision, Some(sent), spoken_of)
         }
-        Ready::End(decision) => (decision, None),
+        Ready::End(decision) => (decision, None, if head.begun { 1 + head.behind.len() } else { 1 }),
         Ready::Aside(pause) => {
             give_back(context, head, pause).await;
             return None;
@@ -102,7 +109,8 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
         Ready::Leave => return None,
     };
     let decision = if head.begun { decision.after_unanswered() } else { decision };
-    trail::log_decision(delivery, &decision);
+    let settled: Vec<&Delivery> = deliveries(head).take(spoken_of).collect();
+    settled.iter().for_each(|delivery| trail::log_decision(delivery, &decision));
     let route = route.ok();
     let go_on = route.as_ref().filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
         route: route.digest.clone(),
@@ -112,8 +120,9 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let settle = Settle {
         lease: head.lease.clone(),
         delivery_id: delivery.id.clone(),
+        merged: u32::try_from(settled.len()).unwrap_or(u32::MAX),
         last_error: trail::last_error(&decision, sent.as_ref()),
-        lines: vec![trail::line(delivery, &decision, sent.as_ref())],
+        lines: trail::lines(&settled, &decision, sent.as_ref()),
         go_on,
         turn: Turn { weight: route.as_ref().map_or(1, |route| route.weight), head_start: context.settings.head_start },
         fate: decision.fate,
@@ -121,8 +130,20 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     finish(context, settle).await
 }
 
-/// Looks at a head before anything is written: what an earlier attempt left open, age, route, the app, then `begin`.
-async fn ready(context: &Context, head: &ClaimedReply, begun: Option<Begun>, route: Result<Route, NoRoute>) -> Ready {
+/// The head's delivery and those behind it.
+fn deliveries(head: &ClaimedReply) -> impl Iterator<Item = &Delivery> {
+    std::iter::once(&head.delivery).chain(&head.behind)
+}
+
+/// Looks at a head before anything is written: what an earlier attempt left open, age, route, the app, then `begin` for as
+/// many deliveries as the request carries.
+async fn ready(
+    context: &Context,
+    head: &ClaimedReply,
+    begun: Option<Begun>,
+    route: Result<Route, NoRoute>,
+    carried: usize,
+) -> Ready {
     if begun.is_none() {
         if head.begun && !Tally::of(head, now_ms()).may_repeat {
             return Ready::End(Decision::left_open(&head.delivery));
@@ -143,7 +164,7 @@ async fn ready(context: &Context, head: &ClaimedReply, begun: Option<Begun>, rou
             {
                 return Ready::Aside(pause);
             }
-            begin(context, head, &route).await
+            begin(context, head, &route, carried).await
         }
     };
     match begun {
@@ -157,10 +178,11 @@ async fn ready(context: &Context, head: &ClaimedReply, begun: Option<Begun>, rou
     }
 }
 
-async fn begin(context: &Context, head: &ClaimedReply, route: &Route) -> Option<Begun> {
+async fn begin(context: &Context, head: &ClaimedReply, route: &Route, carried: usize) -> Option<Begun> {
     let begin = Begin {
         lease: head.lease.clone(),
         delivery_id: head.delivery.id.clone(),
+        merged: u32::try_from(carried).unwrap_or(u32::MAX),
         route: route.digest.clone(),
         pace: route.pace,
         lease_for: context.settings.lease,
@@ -169,20 +191,22 @@ async fn begin(context: &Context, head: &ClaimedReply, route: &Route) -> Option<
     insist(context, "begin", || context.store.begin(vec![begin.clone()])).await
 }
 
-async fn send(context: &Context, delivery: &Delivery, route: &Route) -> Sent {
+async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route: &Route) -> Sent {
     let channel = route.channel.kind();
     let start = Instant::now();
-    let reply = route.channel.send(&context.wire, &delivery.message).await;
+    let reply = route.channel.send(&context.wire, &parcel.message).await;
     let sent = Sent { channel, verdict: verdict(channel, &reply), reply, elapsed: start.elapsed() };
     context.metrics.sent(channel.as_str(), sent.verdict.as_str(), sent.elapsed);
     if sent.verdict == Verdict::Delivered {
-        let since_arrival = u64::try_from(now_ms().saturating_sub(delivery.received_at)).unwrap_or(0);
-        context.metrics.delivered(Duration::from_millis(since_arrival));
+        for delivery in deliveries(head).take(parcel.count) {
+            let since_arrival = u64::try_from(now_ms().saturating_sub(delivery.received_at)).unwrap_or(0);
+            context.metrics.delivered(Duration::from_millis(since_arrival));
+        }
     }
-    trail::log_sent(delivery, &sent);
+    trail::log_sent(&head.delivery, parcel.count, &sent);
     match app_state(channel, sent.verdict) {
-        AppState::Held => context.holds.hold(&delivery.app, &sent.in_words()).await,
-        AppState::Works => context.holds.lift(&delivery.app).await,
+        AppState::Held => context.holds.hold(&head.delivery.app, &sent.in_words()).await,
+        AppState::Works => context.holds.lift(&head.delivery.app).await,
         AppState::Unsaid => {}
     }
     sent

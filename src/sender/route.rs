@@ -31,25 +31,42 @@ pub struct Route {
     pub channel: Arc<dyn Channel>,
     /// Rate of the chat.
     pub pace: Pace,
+    /// Whether waiting replies may leave as one message while pace holds them back.
+    pub coalesce: bool,
     /// 1..=100; an operator's weight in the store wins over it.
     pub weight: u32,
 }
 
+/// How a chat's replies may leave, by whatever channel.
+#[derive(Clone, Copy)]
+struct Flow {
+    pace: Pace,
+    coalesce: bool,
+    weight: u32,
+}
+
+impl From<&Chat> for Flow {
+    fn from(chat: &Chat) -> Self {
+        Self { pace: chat.pace, coalesce: chat.coalesce, weight: chat.weight }
+    }
+}
+
 impl Route {
-    fn new(digest: RouteDigest, channel: impl Channel + 'static, pace: Pace, weight: u32) -> Self {
+    fn new(digest: RouteDigest, channel: impl Channel + 'static, flow: Flow) -> Self {
+        let Flow { pace, coalesce, weight } = flow;
         let pace = channel.most().map_or(pace, |most| slower(pace, most));
-        Self { digest, channel: Arc::new(channel), pace, weight }
+        Self { digest, channel: Arc::new(channel), pace, coalesce, weight }
     }
 
     fn of(chat: &Chat) -> Option<Self> {
         Some(match chat.way.as_ref()? {
             ChatWay::Webhook(webhook) => {
                 let robot = GroupRobot::new(webhook.url.clone());
-                Self::new(webhook.digest.clone(), robot, chat.pace, chat.weight)
+                Self::new(webhook.digest.clone(), robot, chat.into())
             }
             ChatWay::AppChat(api) => {
                 let app_chat = AppChat::new(api.clone(), &chat.id);
-                Self::new(app_chat.digest(), app_chat, chat.pace, chat.weight)
+                Self::new(app_chat.digest(), app_chat, chat.into())
             }
         })
     }
@@ -182,26 +199,26 @@ impl Routes {
             return Ok(route.clone());
         }
         let app = self.apps.get(&app).ok_or(NoRoute::Missing)?;
-        let weight = app.chats.get(&chat).map_or(1, |chat| chat.weight);
-        let pace = app.chats.get(&chat).map_or(app.pace, |chat| chat.pace);
+        let any = Flow { pace: app.pace, coalesce: app.coalesce, weight: 1 };
+        let flow = app.chats.get(&chat).map_or(any, Flow::from);
         match &app.kind {
             AppKind::App(_) => {
                 // A group that has no entry is nobody's: its id must never be read as a member's.
                 let api = app.api.clone().filter(|_| to.reply_to.chat_kind == ChatKind::Single);
                 let message = api.and_then(|api| AppMessage::new(api, &sender, app.on_unknown));
                 let message = message.ok_or(NoRoute::Missing)?;
-                Ok(Route::new(message.digest(), message, pace, weight))
+                Ok(Route::new(message.digest(), message, flow))
             }
             AppKind::Json(_) => {
                 let gateway = app.gateway.clone().ok_or(NoRoute::Missing)?;
                 let gateway = JsonGateway::new(gateway, &chat, app.on_unknown);
-                Ok(Route::new(gateway.digest(), gateway, pace, weight))
+                Ok(Route::new(gateway.digest(), gateway, flow))
             }
             AppKind::Aibot(_) => {
                 let url = to.reply_to.response_url.as_ref().ok_or(NoRoute::Missing)?;
                 self.may_be_called(url, to.received_at)?;
                 let response_url = ResponseUrl::new(url.clone());
-                Ok(Route::new(response_url.digest(), response_url, pace, weight))
+                Ok(Route::new(response_url.digest(), response_url, flow))
             }
             AppKind::GroupRobot(_) => Err(NoRoute::Missing),
         }
@@ -257,13 +274,14 @@ mod tests {
     }
 
     const PACE: Pace = Pace { limit: 20, window: Duration::from_secs(60) };
+    const FLOW: Flow = Flow { pace: PACE, coalesce: true, weight: 1 };
 
     /// Routes of `(app, chat, webhook)`.
     fn routes(entries: &[(&str, &str, &str)]) -> Routes {
         let mut routes = Routes::default();
         for (app, chat, webhook) in entries {
             let robot = GroupRobot::new(Secret::new(*webhook));
-            routes.insert(app, chat, Route::new(digest(webhook), robot, PACE, 1));
+            routes.insert(app, chat, Route::new(digest(webhook), robot, FLOW));
         }
         routes
     }
@@ -317,7 +335,7 @@ mod tests {
         assert_eq!(replaced.map(drop), Err(NoRoute::Changed), "made for an app message, say");
         let mut by_app = Routes::default();
         let app_chat = AppChat::new(Arc::new(api()), "a");
-        by_app.insert("x", "a", Route::new(app_chat.digest(), app_chat.clone(), PACE, 1));
+        by_app.insert("x", "a", Route::new(app_chat.digest(), app_chat.clone(), FLOW));
         assert_eq!(guard(&reply(digest("A"), false), &by_app).map(drop), Err(NoRoute::Changed), "a robot's");
         assert!(guard(&reply(app_chat.digest(), true), &by_app).is_ok());
     }
@@ -332,7 +350,14 @@ mod tests {
 
     /// An app `x` of this kind, whose chat `heavy` has an entry without a route.
     fn of_kind(kind: AppKind) -> Routes {
-        let chat = Chat { id: "heavy".into(), name: None, weight: 9, pace: Pace { limit: 1, ..PACE }, way: None };
+        let chat = Chat {
+            id: "heavy".into(),
+            name: None,
+            weight: 9,
+            pace: Pace { limit: 1, ..PACE },
+            coalesce: true,
+            way: None,
+        };
         let gateway = Gateway {
             url: Secret::new("http://127.0.0.1/send"),
             instance_guid: None,

@@ -1,6 +1,7 @@
 //! What is said of a delivery afterwards: its journal line, its chat's last error, its log lines.
 //!
-//! Contents are told by digest only; what WeCom and the network said comes cleaned from [`crate::wecom::verdict`] and
+//! Contents are told by digest only, but for what did not end well: that is kept to be sent again by hand, and never shown.
+//! What WeCom and the network said comes cleaned from [`crate::wecom::verdict`] and
 //! [`super::channel`].
 
 use std::time::Duration;
@@ -8,10 +9,13 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tracing::{error, info, warn};
 
-use crate::model::{Delivery, Outcome, content_digest, now_ms};
+use crate::model::{Delivery, Outcome, ReplyTo, content_digest, now_ms};
 use crate::sender::fate::Decision;
-use crate::store::{Line, Stage};
+use crate::store::{CONTENT, Line, Stage};
 use crate::wecom::verdict::{ChannelKind, Reply, Verdict};
+
+/// A larger delivery is not kept for an operator to send again, in bytes of JSON: the journal is no file store.
+const MOST_KEPT: usize = 32 * 1024;
 
 /// One request and what came of it.
 #[derive(Debug)]
@@ -49,8 +53,19 @@ impl Sent {
     }
 }
 
-/// The journal line of a settled (or retried) delivery.
-pub(super) fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
+/// The journal lines of settled (or retried) deliveries, one each; those that left as one message name its first.
+pub(super) fn lines(deliveries: &[&Delivery], decision: &Decision, sent: Option<&Sent>) -> Vec<Line> {
+    let mut lines: Vec<Line> = deliveries.iter().map(|delivery| line(delivery, decision, sent)).collect();
+    if let [first, _, ..] = deliveries {
+        for line in &mut lines {
+            line.detail.insert("merged".to_owned(), deliveries.len().into());
+            line.detail.insert("first".to_owned(), first.id.as_str().into());
+        }
+    }
+    lines
+}
+
+fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
     let mut detail = Map::new();
     let mut put = |key: &str, value: Value| detail.insert(key.to_owned(), value);
     put("delivery", delivery.id.as_str().into());
@@ -59,6 +74,12 @@ pub(super) fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>
     }
     if let Some(reason) = decision.reason {
         put("reason", reason.into());
+    }
+    if decision.state.is_some_and(|state| state != Outcome::Delivered) {
+        match kept(delivery) {
+            Ok(content) => put(CONTENT, content),
+            Err(why) => put("not_kept", why.into()),
+        };
     }
     put("digest", content_digest(&delivery.message).into());
     if let Some(sent) = sent {
@@ -86,14 +107,25 @@ pub(super) fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>
     Line { stage, request_id: delivery.request_id.clone(), key: delivery.key.clone(), detail }
 }
 
+/// The delivery as it is kept for an operator to send again, or why it isn't. A `response_url` is a secret, which no record
+/// holds; what was made for it alone can't be sent otherwise.
+fn kept(delivery: &Delivery) -> Result<Value, &'static str> {
+    if delivery.bound && delivery.reply_to.response_url.is_some() {
+        return Err("single_use");
+    }
+    let reply_to = ReplyTo { response_url: None, ..delivery.reply_to.clone() };
+    let content = serde_json::to_value(Delivery { reply_to, ..delivery.clone() }).map_err(|_| "unreadable")?;
+    if content.to_string().len() > MOST_KEPT { Err("too_large") } else { Ok(content) }
+}
+
 /// What is shown as the chat's last error. What a dead chat drops leaves the error that killed it.
 pub(super) fn last_error(decision: &Decision, sent: Option<&Sent>) -> Option<String> {
     let reason = decision.reason.filter(|reason| *reason != "chat_dead")?;
     Some(sent.map_or_else(|| reason.to_owned(), Sent::in_words))
 }
 
-/// Logs a request and what came of it.
-pub(super) fn log_sent(delivery: &Delivery, sent: &Sent) {
+/// Logs a request and what came of it; `merged` deliveries from this one on left with it.
+pub(super) fn log_sent(delivery: &Delivery, merged: usize, sent: &Sent) {
     let [app, chat_id, sender_key, msg_id] = delivery.key.parts();
     info!(
         request_id = delivery.request_id,
@@ -102,6 +134,7 @@ pub(super) fn log_sent(delivery: &Delivery, sent: &Sent) {
         sender_key,
         msg_id,
         delivery = delivery.id,
+        merged,
         channel = sent.channel.as_str(),
         verdict = sent.verdict.as_str(),
         errcode = sent.errcode(),
@@ -131,6 +164,39 @@ fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_did_not_end_well_is_kept_within_bounds() {
+        let mut delivery = Delivery {
+            id: "r.0".into(),
+            request_id: "r".into(),
+            key: crate::model::MessageKey::new("a", "c", "u", "m"),
+            app: "a".into(),
+            chat_id: "c".into(),
+            reply_to: Default::default(),
+            bound: false,
+            repeat_until: None,
+            message: crate::wecom::message::text("hi"),
+            route: crate::model::RouteDigest::of("group_robot", "A"),
+            expires_at: 1,
+            received_at: 2,
+        };
+        let told = |delivery: &Delivery, decision: &Decision| lines(&[delivery], decision, None).remove(0).detail;
+        let dropped = told(&delivery, &Decision::too_old());
+        let kept: Delivery = serde_json::from_value(dropped[CONTENT].clone()).expect("the delivery");
+        assert_eq!(kept, delivery);
+        // The message's own address is a secret, and goes no further.
+        delivery.reply_to.response_url = Some(crate::model::Secret::new("https://host/s3cret"));
+        let dropped = told(&delivery, &Decision::too_old());
+        assert!(dropped.contains_key(CONTENT) && !format!("{dropped:?}").contains("s3cret"), "{dropped:?}");
+        delivery.bound = true;
+        let dropped = told(&delivery, &Decision::too_old());
+        assert_eq!((dropped.get(CONTENT), dropped["not_kept"].as_str()), (None, Some("single_use")));
+        delivery.reply_to.response_url = None;
+        delivery.message = crate::wecom::message::text(&"x".repeat(MOST_KEPT));
+        let dropped = told(&delivery, &Decision::too_old());
+        assert_eq!((dropped.get(CONTENT), dropped["not_kept"].as_str()), (None, Some("too_large")));
+    }
 
     #[test]
     fn answers_are_told_in_words() {

@@ -25,8 +25,11 @@ pub enum Stage {
     Answered,
     /// A delivery was tried and will be tried again: `delivery`, `reason`, `errcode`, `elapsed_ms`.
     Retried,
-    /// A delivery ended: `delivery`, `state`, `reason`, `errcode`, `elapsed_ms`, `latency_ms`.
+    /// A delivery ended: `delivery`, `state`, `reason`, `errcode`, `elapsed_ms`, `latency_ms`; [`CONTENT`] where it may be
+    /// sent again, or why that can't be: `not_kept`.
     Settled,
+    /// An operator ended a delivery by hand: `delivery`, `action`, `by` (whose token), `resent_as`.
+    Operated,
 }
 
 impl Stage {
@@ -40,14 +43,20 @@ impl Stage {
             Self::Answered => "answered",
             Self::Retried => "retried",
             Self::Settled => "settled",
+            Self::Operated => "operated",
         }
     }
     /// The reverse of [`Stage::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
         use Stage::*;
-        [Accepted, Duplicate, Expired, Handled, Answered, Retried, Settled].into_iter().find(|s| s.as_str() == word)
+        [Accepted, Duplicate, Expired, Handled, Answered, Retried, Settled, Operated]
+            .into_iter()
+            .find(|s| s.as_str() == word)
     }
 }
+
+/// The detail of a settled line that holds the delivery itself. It is for sending it again alone, never shown.
+pub const CONTENT: &str = "content";
 
 /// A line before the store stamps it with its time.
 #[derive(Clone, Debug, PartialEq)]

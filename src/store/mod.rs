@@ -21,10 +21,12 @@ mod late;
 pub mod lock;
 mod members;
 mod notes;
+mod operators;
 mod options;
 mod outage;
 pub mod redis;
 mod spool;
+mod status;
 mod wakeups;
 
 use std::sync::Arc;
@@ -34,13 +36,15 @@ use async_trait::async_trait;
 
 use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Secret, Session};
 pub use held::{Held, HeldLeases};
-pub use journal::{Entry, JournalBatch, Line, Stage};
+pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
 pub use late::{Answered, LateAnswer, LateTicket, Waiting};
 pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChange};
 pub use notes::{Note, NoteWrite, Noted};
+pub use operators::{Operated, Operation, Tuning};
 pub use options::Options;
 pub use outage::Outage;
 pub use spool::{Appended, Spool, Spooled};
+pub use status::{ChatStatus, Depth};
 pub use wakeups::Wakeups;
 
 /// Why a store call failed. In every case it may have been applied: repeat it as it is or not at all.
@@ -201,6 +205,9 @@ pub enum Committed {
     LaneFull,
 }
 
+/// Most deliveries that leave as one message.
+pub const MOST_MERGED: usize = 32;
+
 /// The head of an outbound lane, leased.
 #[derive(Clone, Debug)]
 pub struct ClaimedReply {
@@ -217,6 +224,9 @@ pub struct ClaimedReply {
     /// An earlier lease began an attempt and never settled it, or settled it as [`ParkReason::Unanswered`]: it may have been
     /// sent (P7).
     pub begun: bool,
+    /// What stands behind it, in order. Where it is `begun`: the rest of what that attempt carried. Else, where pace held the
+    /// lane back: what may leave together with it, [`MOST_MERGED`] in all. Mostly nothing.
+    pub behind: Vec<Delivery>,
 }
 
 /// The step right before a request is written.
@@ -226,6 +236,8 @@ pub struct Begin {
     pub lease: Lease,
     /// The head it is for.
     pub delivery_id: String,
+    /// How many deliveries from the head on the request carries, at least 1; kept until they are settled.
+    pub merged: u32,
     /// The chat's route now.
     pub route: RouteDigest,
     /// Rate of the robot.
@@ -265,7 +277,9 @@ pub struct Settle {
     pub lease: Lease,
     /// The head it speaks of.
     pub delivery_id: String,
-    /// What happens to it.
+    /// How many deliveries from the head on it speaks of, at least 1.
+    pub merged: u32,
+    /// What happens to them.
     pub fate: Fate,
     /// Shown as the chat's last error; `None` leaves it.
     pub last_error: Option<String>,
@@ -278,7 +292,8 @@ pub struct Settle {
 }
 
 /// The `begin` that is fused with a settle. The next head is begun in the same step when its recorded route equals
-/// `route` and it is not too old; else it comes back unbegun and the caller decides.
+/// `route` and it is not too old; else it comes back unbegun and the caller decides. So it does after several that left as
+/// one message: more may leave together ([`ClaimedReply::behind`]).
 #[derive(Clone, Debug)]
 pub struct GoOn {
     /// The chat's route now.
@@ -322,6 +337,8 @@ pub enum ParkReason {
     Unanswered,
     /// Configuration or an operator: counts nothing.
     Held,
+    /// Refused together with others: counts nothing, and each of them is sent by itself from now on.
+    Apart,
 }
 
 impl ParkReason {
@@ -332,6 +349,7 @@ impl ParkReason {
             Self::Transient => "backing_off",
             Self::Unanswered => "unanswered",
             Self::Held => "held",
+            Self::Apart => "apart",
         }
     }
 }
@@ -347,44 +365,6 @@ pub enum Settled {
     Parked(Begun),
     /// The lease was another's by then; nothing was applied.
     Lost,
-}
-
-/// What an out-lane looks like from outside.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ChatStatus {
-    /// The chat's lane.
-    pub lane: Lane,
-    /// Deliveries waiting.
-    pub depth: u64,
-    /// When the oldest of them was taken as a message, Unix ms.
-    pub oldest: Option<i64>,
-    /// Whether it is being sent to right now.
-    pub leased: bool,
-    /// Why it is parked and for how long still.
-    pub parked: Option<(String, Duration)>,
-    /// An operator paused it.
-    pub paused: bool,
-    /// The route by which it is dead.
-    pub dead: Option<RouteDigest>,
-    /// An operator's weight.
-    pub weight: Option<u32>,
-    /// The last failure, in words.
-    pub last_error: Option<String>,
-}
-
-/// How deep the store is, for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Depth {
-    /// Messages and deliveries that wait or are being worked; Redis may count a little wrong after keys vanished.
-    pub waiting: u64,
-    /// Lanes ready or leased, inbound.
-    pub in_lanes: u64,
-    /// Lanes ready, parked or leased, outbound.
-    pub out_lanes: u64,
-    /// Lanes parked, outbound.
-    pub parked: u64,
-    /// Journal lines not yet written to the records.
-    pub journal: u64,
 }
 
 /// The verbs. All take batches; each batch is answered in its own order.
@@ -423,8 +403,14 @@ pub trait Store: Send + Sync + 'static {
     /// Queues a late answer, once per seq.
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered>;
 
-    /// Clears a chat's dead mark (an `add_to_chat` event, an operator).
+    /// Clears a chat's dead mark (an `add_to_chat` event).
     async fn revive(&self, lane: &Lane) -> Result<()>;
+
+    /// Changes what operators set of a chat.
+    async fn tune(&self, tuning: Tuning) -> Result<()>;
+
+    /// Ends a delivery by hand, once.
+    async fn operate(&self, operation: Operation) -> Result<Operated>;
 
     /// What the notes say, in their order.
     async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>>;

@@ -83,7 +83,7 @@ pub const APP_CHAT: Limits = Limits {
 /// What a plain JSON gateway takes: texts, as long as WeCom behind it lets them be.
 pub const JSON_GATEWAY: Limits = Limits { text: 2048, markdown: 0, markdown_v2: 0, whole: &[] };
 
-/// What can be [merged](merge) into the one markdown that a `response_url` takes; cut only there.
+/// What can be [merged](merge()) into the one markdown that a `response_url` takes; cut only there.
 pub const RESPONSE_URL: Limits = Limits {
     text: usize::MAX,
     markdown: usize::MAX,

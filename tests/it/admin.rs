@@ -2,6 +2,8 @@
 //! in the journal is what an operator finds, whoever asks wrongly gets the one shape of error.
 
 mod desk;
+mod operate;
+mod users;
 
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use wecom_gateway::store::{Enqueued, Fate};
 use desk::{Desk, open_records};
 
 /// Checks the one shape of error, and answers its code.
-async fn code(response: Response, status: StatusCode) -> String {
+pub(crate) async fn code(response: Response, status: StatusCode) -> String {
     assert_eq!(response.status(), status);
     let named = response.headers()["x-request-id"].to_str().expect("text").to_owned();
     let body: Value = response.json().await.expect("json");

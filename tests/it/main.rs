@@ -9,7 +9,10 @@ mod channels;
 mod compare;
 mod crash;
 mod gateway;
+
+mod hands;
 mod members;
+mod pace;
 mod proxy;
 mod redis_server;
 mod simulate;

@@ -10,7 +10,7 @@ use wecom_gateway::sim::scenario::robot_app;
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario, ServiceAnswer, Tag, robot_text};
 
 use crate::on_both_stores;
-use crate::world::{APP, On, World, key};
+use crate::world::{APP, On, World, caller, key};
 
 const PHONE: &str = "13800138000";
 
@@ -268,9 +268,13 @@ async fn a_use_renews_a_binding() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counting_over_two_gateways_loses_and_mixes_nothing() {
     let test = async {
-        let world = world(On::Redis, |_, _| {}).await;
-        let folder = tempfile::tempdir().unwrap();
-        let (second, beside) = world.beside(folder.path()).await;
+        let mut world = world(On::Redis, |_, _| {}).await;
+        let records = world.records();
+        let same = |fake: &FakeWeCom, scenario: Scenario| {
+            scenario.app(APP, robot_app(fake, APP, &["c1".to_owned()])).set("database", "url", records)
+        };
+        let (second, scenario) = world.beside(same).await;
+        let beside = caller(&second, &scenario, APP);
         world.fake.service().always("orders", ServiceAnswer::Counted.after(Default::default()));
         // A member writes again once the last message was acked, by whichever gateway: nobody waits for answers.
         let members = (0..10u64).map(|member| {

@@ -90,15 +90,6 @@ impl World {
         assert_eq!(status, Some(200), "{msg_id} from {sender} in {chat}");
     }
 
-    /// Another gateway on the same store, as another process is, with a folder of its own; and a caller to it.
-    pub async fn beside(&self, folder: &std::path::Path) -> (App, Caller) {
-        let mut settings = wecom_gateway::config::load(&self.scenario.write().unwrap()).unwrap();
-        settings.store.path = folder.to_owned();
-        let app = App::start(settings).await.unwrap();
-        let caller = caller(&app, &self.scenario, APP);
-        (app, caller)
-    }
-
     /// A caller of another app.
     pub fn caller_of(&self, app: &str) -> Caller {
         caller(&self.app, &self.scenario, app)
@@ -143,6 +134,32 @@ impl World {
         let url = format!("http://{}/api/v1/{path}", self.app.admin_addr());
         let answer = self.http.request(method, &url).json(body).send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    /// `PATCH /api/v1/chats/…`: status and answer.
+    pub async fn patch(&self, chat: &str, body: &Value) -> (u16, Value) {
+        let url = format!("http://{}/api/v1/chats/{APP}/{chat}", self.app.admin_addr());
+        let answer = self.http.patch(&url).json(body).send().await.unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+    }
+
+    /// Waits until so many replies stand in the lane of a chat.
+    pub async fn until_waiting(&self, chat: &str, depth: usize) {
+        self.api(&format!("chats/{APP}/{chat}"), |status| status["depth"] == depth).await;
+    }
+
+    /// Another gateway on the store of a world on Redis, with files of its own. It takes no callbacks of this world's caller.
+    pub async fn beside(&mut self, shape: impl FnOnce(&FakeWeCom, Scenario) -> Scenario) -> (App, Scenario) {
+        let url = self.redis().url();
+        let scenario = shape(&self.fake, Scenario::new(&self.fake).unwrap().on_redis(url.expose()));
+        let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
+        (App::start(settings).await.unwrap(), scenario)
+    }
+
+    /// `[database] url` of this gateway.
+    pub fn records(&self) -> String {
+        let settings = wecom_gateway::config::load(&self.scenario.write().unwrap()).unwrap();
+        settings.database.url.expose().to_owned()
     }
 
     /// The server behind a world on Redis.
@@ -210,6 +227,14 @@ impl World {
         Self { app, caller, ..self }
     }
 
+    /// Stops the gateway, then starts another one on the same store with a changed configuration.
+    pub async fn restart_as(self, shape: impl FnOnce(&FakeWeCom, Scenario) -> Scenario) -> Self {
+        self.app.stop().await;
+        let scenario = shape(&self.fake, self.scenario);
+        let (app, caller) = start(&scenario).await;
+        Self { app, caller, scenario, ..self }
+    }
+
     /// Stops everything; whatever the fake saw must have been right.
     pub async fn end(self) {
         self.app.stop().await;
@@ -253,7 +278,8 @@ async fn start(scenario: &Scenario) -> (App, Caller) {
     (app, caller)
 }
 
-fn caller(app: &App, scenario: &Scenario, id: &str) -> Caller {
+/// A caller of a gateway with this configuration.
+pub fn caller(app: &App, scenario: &Scenario, id: &str) -> Caller {
     let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
     let crypto = match &settings.apps[id].kind {
         AppKind::App(crypto) | AppKind::GroupRobot(crypto) | AppKind::Aibot(crypto) => crypto.clone(),

@@ -50,6 +50,8 @@ pub struct Chat {
     pub weight: u32,
     /// Rate of its robot.
     pub pace: Pace,
+    /// Whether waiting replies may leave as one message while pace holds them back.
+    pub coalesce: bool,
     /// By which channel it is reached. `None`: no route of its own.
     pub way: Option<ChatWay>,
 }

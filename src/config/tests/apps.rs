@@ -258,10 +258,11 @@ fn chats() {
         (robot("[fields]\nchatid = [\"x\"]"), "fields.chatid", &["did you mean \"chat_id\""]),
     ]);
     let text = robot(
-        "[chats_default]\npace = \"5/s\"\n[[chats]]\nid = \"a\"\n[[chats]]\nid = \"b\"\npace = \"100/h\"\nweight = 100\nname = \"VIP 群\"",
+        "[chats_default]\npace = \"5/s\"\ncoalesce = false\n[[chats]]\nid = \"a\"\n[[chats]]\nid = \"b\"\npace = \"100/h\"\nweight = 100\nname = \"VIP 群\"\ncoalesce = true",
     );
     let app = Folder::new().app("a", &text).settings().apps["a"].clone();
     assert_eq!((app.pace, app.chats["a"].pace.limit, app.chats["a"].weight), (app.chats["a"].pace, 5, 1));
+    assert_eq!((app.chats["a"].coalesce, app.chats["b"].coalesce), (false, true));
     assert_eq!(
         (app.chats["b"].pace.limit, app.chats["b"].weight, app.chats["b"].name.as_deref()),
         (100, 100, Some("VIP 群"))

@@ -31,6 +31,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub struct Scene {
     pub store: Arc<Watched>,
     pub sender: settings::Sender,
+    /// Of chats that are routed from now on.
+    pub pace: Pace,
     events: mpsc::UnboundedReceiver<Event>,
     chats: BTreeMap<String, settings::Chat>,
     messages: AtomicUsize,
@@ -61,6 +63,7 @@ impl Scene {
         let mut scene = Self {
             store: Arc::new(store),
             sender,
+            pace: Pace { limit: 1000, window: MINUTE },
             events,
             chats: BTreeMap::new(),
             messages: AtomicUsize::new(0),
@@ -79,7 +82,8 @@ impl Scene {
             id: chat.to_owned(),
             name: None,
             weight: 1,
-            pace: Pace { limit: 1000, window: MINUTE },
+            pace: self.pace,
+            coalesce: true,
             way: Some(settings::ChatWay::Webhook(webhook)),
         };
         self.chats.insert(chat.id.clone(), chat);
@@ -149,6 +153,7 @@ impl Scene {
         let begin = Begin {
             lease: claimed.lease,
             delivery_id: claimed.delivery.id,
+            merged: 1,
             route: self.digest(chat),
             pace: Pace { limit: 20, window: MINUTE },
             lease_for,

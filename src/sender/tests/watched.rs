@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::model::{Lane, Secret};
 use crate::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Result, Settle, Settled, SharedStore,
-    Side, Store, StoreError, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Result, Settle,
+    Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 
 /// How one call goes wrong.
@@ -162,6 +162,12 @@ impl Store for Watched {
     }
     async fn revive(&self, lane: &Lane) -> Result<()> {
         self.inner.revive(lane).await
+    }
+    async fn tune(&self, tuning: Tuning) -> Result<()> {
+        self.inner.tune(tuning).await
+    }
+    async fn operate(&self, operation: Operation) -> Result<Operated> {
+        self.inner.operate(operation).await
     }
     async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>> {
         self.inner.read_notes(notes).await

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::step::Step;
 use crate::model::{Delivery, Lane};
-use crate::store::{ClaimedReply, Lease, Result, Side, Turn};
+use crate::store::{ClaimedReply, Lease, MOST_MERGED, ParkReason, Result, Side, StoreError, Turn};
 
 /// Where a lane stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +156,11 @@ impl Chat {
         step.now.saturating_sub(turn.ahead_ms(self.weight.unwrap_or(turn.weight)))
     }
 
+    /// Whether pace held it back until now.
+    pub fn was_paced(&self) -> bool {
+        self.parked_for.as_deref() == Some(ParkReason::Paced.as_str())
+    }
+
     /// Leases it for so long, under a new id or the same.
     pub fn lease_until(&mut self, due: i64, id: String) {
         self.state = State::Leased;
@@ -188,38 +193,72 @@ impl Chat {
     /// The head of the queue.
     pub fn head(&self, step: &Step<'_>) -> Result<Option<Head>> {
         let mut select = step.sql(
-            "SELECT id, route, received_at, expires_at, attempts, refusals, begun, body FROM deliveries
+            "SELECT id, route, received_at, expires_at, attempts, refusals, begun, merged, apart, body FROM deliveries
              WHERE chat = ?1 AND pos = ?2",
         )?;
         Ok(select.query_row([self.id, self.head], Head::read).optional()?)
     }
 
-    /// Removes the head of the queue.
-    pub fn drop_head(&mut self, step: &Step<'_>) -> Result<()> {
-        step.sql("DELETE FROM deliveries WHERE chat = ?1 AND pos = ?2")?.execute([self.id, self.head])?;
-        self.head += 1;
-        step.went();
+    /// Removes so many from the front of the queue.
+    pub fn drop_heads(&mut self, step: &Step<'_>, count: u32) -> Result<()> {
+        let end = self.tail.min(self.head + i64::from(count));
+        step.sql("DELETE FROM deliveries WHERE chat = ?1 AND pos >= ?2 AND pos < ?3")?
+            .execute([self.id, self.head, end])?;
+        (self.head..end).for_each(|_| step.went());
+        self.head = end;
+        Ok(())
+    }
+
+    /// So many from the front of the queue are sent by themselves from now on.
+    pub fn set_apart(&self, step: &Step<'_>, count: u32) -> Result<()> {
+        step.sql("UPDATE deliveries SET apart = 1 WHERE chat = ?1 AND pos >= ?2 AND pos < ?3")?.execute([
+            self.id,
+            self.head,
+            self.head + i64::from(count),
+        ])?;
         Ok(())
     }
 
     /// Writes the head's counters back.
     pub fn save_head(&self, step: &Step<'_>, head: &Head) -> Result<()> {
-        step.sql("UPDATE deliveries SET attempts = ?3, refusals = ?4, begun = ?5 WHERE chat = ?1 AND pos = ?2")?
-            .execute(params![self.id, self.head, head.attempts, head.refusals, head.begun])?;
+        let mut update = step.sql(
+            "UPDATE deliveries SET attempts = ?3, refusals = ?4, begun = ?5, merged = ?6 WHERE chat = ?1 AND pos = ?2",
+        )?;
+        update.execute(params![self.id, self.head, head.attempts, head.refusals, head.begun, head.merged])?;
         Ok(())
     }
 
-    /// What a holder of `lease` gets to see of the head.
-    pub fn claimed(&self, head: Head, lease: &str) -> HeadReply {
-        HeadReply {
+    /// What a holder of `lease` gets to see of the head, and of what stands behind it where the lane may `merge`.
+    pub fn claimed(&self, step: &Step<'_>, head: Head, lease: &str, merge: bool) -> Result<HeadReply> {
+        // Its own attempt is no news to the holder.
+        let begun = head.begun.as_deref().is_some_and(|by| by != lease);
+        let behind = if begun {
+            self.behind(step, head.merged)?
+        } else if merge && head.begun.is_none() && !head.apart {
+            self.behind(step, MOST_MERGED as u32)?.into_iter().take_while(|(_, apart)| !apart).collect()
+        } else {
+            Vec::new()
+        };
+        Ok(HeadReply {
             lease: Lease { lane: Lane::from_encoded(self.lane.as_str()), id: lease.to_owned() },
-            body: head.body,
+            bodies: std::iter::once(head.body).chain(behind.into_iter().map(|(body, _)| body)).collect(),
             attempts: head.attempts,
             refusals: head.refusals,
             failures: self.failures,
-            // Its own attempt is no news to the holder.
-            begun: head.begun.is_some_and(|by| by != lease),
+            begun,
+        })
+    }
+
+    /// The bodies of the first `count` deliveries but the head's, and whether each is sent by itself.
+    fn behind(&self, step: &Step<'_>, count: u32) -> Result<Vec<(String, bool)>> {
+        if count <= 1 {
+            return Ok(Vec::new());
         }
+        let mut select =
+            step.sql("SELECT body, apart FROM deliveries WHERE chat = ?1 AND pos > ?2 AND pos < ?3 ORDER BY pos")?;
+        let rows = select
+            .query_map([self.id, self.head, self.head + i64::from(count)], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 }
 
@@ -232,6 +271,9 @@ pub(super) struct Head {
     pub attempts: u32,
     pub refusals: u32,
     pub begun: Option<String>,
+    /// How many deliveries that attempt carries.
+    pub merged: u32,
+    pub apart: bool,
     pub body: String,
 }
 
@@ -245,15 +287,18 @@ impl Head {
             attempts: row.get(4)?,
             refusals: row.get(5)?,
             begun: row.get(6)?,
-            body: row.get(7)?,
+            merged: row.get(7)?,
+            apart: row.get(8)?,
+            body: row.get(9)?,
         })
     }
 }
 
-/// A [`ClaimedReply`] whose delivery is not read yet: that is done outside of the writer.
+/// A [`ClaimedReply`] whose deliveries are not read yet: that is done outside of the writer.
 pub(super) struct HeadReply {
     lease: Lease,
-    body: String,
+    /// The head, and what stands behind it.
+    bodies: Vec<String>,
     attempts: u32,
     refusals: u32,
     failures: u32,
@@ -262,8 +307,10 @@ pub(super) struct HeadReply {
 
 impl HeadReply {
     pub fn read(self) -> Result<ClaimedReply> {
-        let delivery: Delivery = super::from_json(&self.body)?;
+        let mut deliveries = self.bodies.iter().map(|body| super::from_json::<Delivery>(body));
+        let delivery = deliveries.next().ok_or_else(|| StoreError::Corrupt("a claim without its head".into()))??;
+        let behind = deliveries.collect::<Result<_>>()?;
         let Self { lease, attempts, refusals, failures, begun, .. } = self;
-        Ok(ClaimedReply { lease, delivery, attempts, refusals, failures, begun })
+        Ok(ClaimedReply { lease, delivery, attempts, refusals, failures, begun, behind })
     }
 }

@@ -5,7 +5,7 @@
 //! reading JSON) is done in the caller's task. Nothing of the state lives in memory: after a crash the file is everything.
 //!
 //! - `database`, `writer`: the file and its one writer, which the spool uses too.
-//! - `inbound`, `outbound`, `late`, `members`, `notes`, `observe`: the verbs, as functions of one `step::Step`.
+//! - `inbound`, `outbound`, `late`, `members`, `notes`, `operators`, `observe`: the verbs, as functions of one `step::Step`.
 //! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
@@ -17,6 +17,7 @@ mod late;
 mod members;
 mod notes;
 mod observe;
+mod operators;
 mod outbound;
 mod pace;
 pub(super) mod step;
@@ -37,13 +38,21 @@ use self::sweep::Sweeper;
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Options, Result, Settle, Settled, Side,
-    Store, StoreError, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Options, Result,
+    Settle, Settled, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 use crate::model::{Lane, Secret, now_ms};
 
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 4;
+const LAYOUT: i64 = 5;
+/// The oldest layout that is brought up to date, and what each later one changed in tables that were there.
+const OLDEST: i64 = 2;
+const CHANGES: [&str; (LAYOUT - OLDEST) as usize] = [
+    "ALTER TABLE in_lanes ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE late ADD COLUMN reply_to TEXT NOT NULL DEFAULT '{}'",
+    "ALTER TABLE deliveries ADD COLUMN merged INTEGER NOT NULL DEFAULT 1;
+     ALTER TABLE deliveries ADD COLUMN apart INTEGER NOT NULL DEFAULT 0",
+];
 
 /// SQLite in one file, written by one thread.
 pub struct EmbeddedStore {
@@ -103,11 +112,9 @@ fn set_up(conn: &mut Connection, file: &Path, shards: u16) -> Result<u64> {
 /// Brings a file of an earlier layout up to this one.
 fn upgrade(transaction: &Transaction<'_>) -> Result<()> {
     let layout: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if layout == 2 {
-        transaction.execute("ALTER TABLE in_lanes ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0", [])?;
-    }
-    if matches!(layout, 2 | 3) {
-        transaction.execute("ALTER TABLE late ADD COLUMN reply_to TEXT NOT NULL DEFAULT '{}'", [])?;
+    let done = usize::try_from(layout - OLDEST).ok();
+    if let Some(changes) = done.and_then(|done| CHANGES.get(done..)) {
+        changes.iter().try_for_each(|change| transaction.execute_batch(change))?;
         transaction.pragma_update(None, "user_version", LAYOUT)?;
     }
     Ok(())
@@ -222,6 +229,15 @@ impl Store for EmbeddedStore {
     async fn revive(&self, lane: &Lane) -> Result<()> {
         let lane = lane.clone();
         self.db.step(move |step| outbound::revive(step, &lane)).await
+    }
+
+    async fn tune(&self, tuning: Tuning) -> Result<()> {
+        self.db.step(move |step| operators::tune(step, &tuning)).await
+    }
+
+    async fn operate(&self, operation: Operation) -> Result<Operated> {
+        let operation = operators::NewOperation::of(operation)?;
+        self.db.step(move |step| operators::operate(step, &operation)).await
     }
 
     async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>> {

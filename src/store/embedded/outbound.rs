@@ -5,6 +5,7 @@ use std::time::Duration;
 use rusqlite::params;
 
 use super::chat::{Chat, Head, HeadReply, State};
+use super::operators::PAUSED;
 use super::pace;
 use super::step::{Step, new_lease_id};
 use crate::model::{Delivery, Lane, RouteDigest};
@@ -89,7 +90,7 @@ pub(super) fn push(step: &Step<'_>, outgoing: &Outgoing) -> Result<bool> {
 /// Makes lanes ready whose lease or park is over.
 fn wake_due(step: &Step<'_>) -> Result<()> {
     let mut update = step.sql(
-        "UPDATE chats SET state = CASE WHEN tail > head THEN 'ready' ELSE 'idle' END, parked_for = NULL
+        "UPDATE chats SET state = CASE WHEN tail > head THEN 'ready' ELSE 'idle' END
          WHERE state IN ('leased', 'parked') AND due <= ?1",
     )?;
     update.execute([step.now])?;
@@ -101,10 +102,10 @@ pub(super) fn claim(step: &Step<'_>, want: usize, lease: Duration) -> Result<(Ve
     let mut items = Vec::new();
     for mut chat in Chat::ready(step, want)? {
         let head = head_of(step, &chat)?;
-        let id = new_lease_id();
+        let (id, merge) = (new_lease_id(), chat.was_paced());
         chat.lease_until(step.after(lease), id.clone());
         chat.save(step)?;
-        items.push(chat.claimed(head, &id));
+        items.push(chat.claimed(step, head, &id, merge)?);
     }
     let mut nearest = step.sql("SELECT min(due) FROM chats WHERE state IN ('leased', 'parked')")?;
     let nearest: Option<i64> = nearest.query_row([], |row| row.get(0))?;
@@ -122,15 +123,15 @@ pub(super) fn begin(step: &Step<'_>, begin: &Begin) -> Result<Begun> {
         return Ok(Begun::Lost);
     }
     let mut head = head_of(step, &chat)?;
-    if head.id != begin.delivery_id {
+    if head.id != begin.delivery_id || chat.depth() < u64::from(begin.merged) {
         return Ok(Begun::Lost);
     }
     let go_on = GoOn { route: begin.route.clone(), pace: begin.pace, lease_for: begin.lease_for };
-    begin_head(step, &mut chat, &mut head, &begin.lease.id, &go_on)
+    begin_head(step, &mut chat, &mut head, begin.merged, &begin.lease.id, &go_on)
 }
 
-/// Asks whether the head may be sent now, and marks its attempt where it may.
-fn begin_head(step: &Step<'_>, chat: &mut Chat, head: &mut Head, lease: &str, by: &GoOn) -> Result<Begun> {
+/// Asks whether the head may be sent now, and marks its attempt, which carries `merged` deliveries, where it may.
+fn begin_head(step: &Step<'_>, chat: &mut Chat, head: &mut Head, merged: u32, lease: &str, by: &GoOn) -> Result<Begun> {
     let begun = if head.begun.as_deref() == Some(lease) {
         // A repeat of a call whose answer was lost.
         Begun::Go
@@ -144,13 +145,15 @@ fn begin_head(step: &Step<'_>, chat: &mut Chat, head: &mut Head, lease: &str, by
     };
     match begun {
         Begun::Go => {
-            head.begun = Some(lease.to_owned());
-            chat.save_head(step, head)?;
+            if head.begun.as_deref() != Some(lease) {
+                (head.begun, head.merged) = (Some(lease.to_owned()), merged);
+                chat.save_head(step, head)?;
+            }
             chat.lease_until(step.after(by.lease_for), lease.to_owned());
         }
         Begun::ChatDead => chat.lease_until(step.after(by.lease_for), lease.to_owned()),
         Begun::Paced(remaining) => chat.park(step, remaining, ParkReason::Paced.as_str()),
-        Begun::Paused => chat.park(step, PAUSED_FOR, "paused"),
+        Begun::Paused => chat.park(step, PAUSED_FOR, PAUSED),
         Begun::Lost => {}
     }
     chat.save(step)?;
@@ -184,7 +187,8 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
     if head.id != settle.delivery_id {
         // A repeat: the first call went on with this head, and only its answer was lost.
         let begun = head.begun.as_deref() == Some(lease);
-        return Ok(Outcome::Next(Box::new(chat.claimed(head, lease)), begun.then_some(Begun::Go)));
+        let head = chat.claimed(step, head, lease, settle.merged > 1)?;
+        return Ok(Outcome::Next(Box::new(head), begun.then_some(Begun::Go)));
     }
     step.journal(&settle.lines)?;
     if settle.last_error.is_some() {
@@ -194,9 +198,12 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
         Fate::Again { park, why } => {
             count(&mut chat, &mut head, *why);
             if *why != ParkReason::Unanswered {
-                head.begun = None;
+                (head.begun, head.merged) = (None, 1);
             }
             chat.save_head(step, &head)?;
+            if *why == ParkReason::Apart {
+                chat.set_apart(step, settle.merged)?;
+            }
             chat.park(step, *park, why.as_str());
         }
         Fate::Delivered => {
@@ -204,14 +211,14 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
             if head.begun.is_some() {
                 pace::move_place(step, &mut chat);
             }
-            chat.drop_head(step)?;
+            chat.drop_heads(step, settle.merged)?;
             return go_on(step, chat, turn, settle);
         }
         Fate::Ended { back_off, chat_dead } => {
             if let Some(route) = chat_dead {
                 chat.dead = Some(route.as_str().to_owned());
             }
-            chat.drop_head(step)?;
+            chat.drop_heads(step, settle.merged)?;
             let Some(back_off) = back_off else { return go_on(step, chat, turn, settle) };
             chat.failures = chat.failures.saturating_add(1);
             chat.park(step, *back_off, ParkReason::Transient.as_str());
@@ -229,7 +236,7 @@ fn count(chat: &mut Chat, head: &mut Head, why: ParkReason) {
             head.attempts = head.attempts.saturating_add(1);
             chat.failures = chat.failures.saturating_add(1);
         }
-        ParkReason::Held => {}
+        ParkReason::Held | ParkReason::Apart => {}
     }
 }
 
@@ -241,15 +248,18 @@ fn go_on(step: &Step<'_>, mut chat: Chat, turn: i64, settle: &Settle) -> Result<
     }
     let lease = settle.lease.id.as_str();
     let mut head = head_of(step, &chat)?;
-    if head.route != by.route.as_str() || head.expires_at < step.now {
+    let merge = settle.merged > 1;
+    if merge || head.route != by.route.as_str() || head.expires_at < step.now {
         chat.lease_until(step.after(by.lease_for), lease.to_owned());
         chat.save(step)?;
-        return Ok(Outcome::Next(Box::new(chat.claimed(head, lease)), None));
+        return Ok(Outcome::Next(Box::new(chat.claimed(step, head, lease, merge)?), None));
     }
     chat.turn = turn;
-    Ok(match begin_head(step, &mut chat, &mut head, lease, by)? {
+    Ok(match begin_head(step, &mut chat, &mut head, 1, lease, by)? {
         begun @ (Begun::Paced(_) | Begun::Paused | Begun::Lost) => Outcome::Parked(begun),
-        begun @ (Begun::Go | Begun::ChatDead) => Outcome::Next(Box::new(chat.claimed(head, lease)), Some(begun)),
+        begun @ (Begun::Go | Begun::ChatDead) => {
+            Outcome::Next(Box::new(chat.claimed(step, head, lease, false)?), Some(begun))
+        }
     })
 }
 

@@ -113,6 +113,16 @@ pub(super) fn answered(value: Value) -> Result<Answered> {
     }
 }
 
+/// Of `operate.lua`.
+pub(super) fn operated(value: Value) -> Result<Operated> {
+    match word(value)?.0.as_str() {
+        "done" => Ok(Operated::Done),
+        "earlier" => Ok(Operated::Earlier),
+        "full" => Ok(Operated::LaneFull),
+        other => unexpected(other),
+    }
+}
+
 /// A claim. An item that can't be read is left leased and told in the log: it must not hold up the others.
 pub(super) fn claimed<T>(value: Value, item: fn(Value) -> Result<T>) -> Result<Claimed<T>> {
     let [wake, items, poisoned] = tuple(value)?;
@@ -150,7 +160,7 @@ pub(super) fn message(value: Value) -> Result<ClaimedMessage> {
 
 /// An item of `claim_replies.lua`.
 pub(super) fn reply(value: Value) -> Result<ClaimedReply> {
-    let [lane, id, entry, attempts, refusals, failures, begun] = tuple(value)?;
+    let [lane, id, entry, attempts, refusals, failures, begun, behind] = tuple(value)?;
     Ok(ClaimedReply {
         lease: lease(lane, id)?,
         delivery: body::<Delivery>(entry)?,
@@ -158,7 +168,12 @@ pub(super) fn reply(value: Value) -> Result<ClaimedReply> {
         refusals: plain(refusals)?,
         failures: plain(failures)?,
         begun: plain(begun)?,
+        behind: bodies(behind)?,
     })
+}
+
+fn bodies(entries: Value) -> Result<Vec<Delivery>> {
+    list(entries)?.into_iter().map(body).collect()
 }
 
 fn lease(lane: Value, id: Value) -> Result<Lease> {
@@ -194,7 +209,7 @@ pub(super) fn settled(value: Value, lease: &Lease) -> Result<Settled> {
             Ok(Settled::Parked(begun_of(&plain::<String>(word)?, milliseconds(wait)?)?))
         }
         "next" => {
-            let [word, entry, attempts, refusals, failures] = tuple(Value::Array(rest))?;
+            let [word, entry, attempts, refusals, failures, behind] = tuple(Value::Array(rest))?;
             let word: String = plain(word)?;
             let begun = if word.is_empty() { None } else { Some(begun_of(&word, Duration::ZERO)?) };
             let next = ClaimedReply {
@@ -205,6 +220,7 @@ pub(super) fn settled(value: Value, lease: &Lease) -> Result<Settled> {
                 failures: plain(failures)?,
                 // Only this lease can have begun it.
                 begun: false,
+                behind: bodies(behind)?,
             };
             Ok(Settled::Next(Box::new(next), begun))
         }

@@ -77,6 +77,7 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
         }
         None => Default::default(),
     };
+    let chat = chat_lane(&commit.key);
     let mut args = vec![
         commit.lease.lane.as_str().into(),
         commit.lease.id.clone(),
@@ -86,7 +87,7 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
         session_ttl,
         turns,
         vars,
-        chat_lane(&commit.key).as_str().into(),
+        chat.as_str().into(),
         commit.turn.weight.to_string(),
         ms(commit.turn.head_start),
         commit.depth_limit.to_string(),
@@ -95,7 +96,7 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
         late_expires,
         late_reply_to,
     ];
-    replies_and_lines(&mut args, &commit.replies, &commit.lines)?;
+    replies_and_lines(&mut args, &chat, &commit.replies, &commit.lines)?;
     Ok(args)
 }
 
@@ -115,11 +116,44 @@ pub(super) fn late_answer(answer: &LateAnswer) -> Result<Args> {
         ms(answer.turn.head_start),
         answer.depth_limit.to_string(),
     ];
-    replies_and_lines(&mut args, &answer.replies, &answer.lines)?;
+    replies_and_lines(&mut args, &answer.lane, &answer.replies, &answer.lines)?;
     Ok(args)
 }
 
-fn replies_and_lines(args: &mut Args, replies: &[Delivery], lines: &[Line]) -> Result<()> {
+/// For `tune.lua`.
+pub(super) fn tuning(tuning: &Tuning) -> Args {
+    let weight = tuning.weight.map(|weight| weight.map_or_else(|| "-".to_owned(), |weight| weight.to_string()));
+    let flag = |on: bool| if on { "1" } else { "0" };
+    vec![
+        tuning.lane.as_str().into(),
+        weight.unwrap_or_default(),
+        tuning.paused.map(flag).unwrap_or_default().into(),
+        flag(tuning.revive).into(),
+        tuning.turn.weight.to_string(),
+        ms(tuning.turn.head_start),
+    ]
+}
+
+/// For `operate.lua`.
+pub(super) fn operation(operation: &Operation) -> Result<Args> {
+    let mut args = vec![
+        operation.lane.as_str().into(),
+        operation.delivery_id.clone(),
+        operation.id.clone(),
+        ttl(operation.keep),
+        operation.turn.weight.to_string(),
+        ms(operation.turn.head_start),
+        operation.depth_limit.to_string(),
+    ];
+    replies_and_lines(&mut args, &operation.lane, operation.resend.as_slice(), &operation.lines)?;
+    Ok(args)
+}
+
+/// Refuses a reply of another chat than the lane's: nothing may move a reply to another chat.
+fn replies_and_lines(args: &mut Args, lane: &Lane, replies: &[Delivery], lines: &[Line]) -> Result<()> {
+    if let Some(stray) = replies.iter().find(|reply| Lane::of_chat(&reply.app, &reply.chat_id) != *lane) {
+        return Err(StoreError::Refused(format!("the reply {} is not for the chat of its message", stray.id)));
+    }
     args.push(replies.len().to_string());
     for delivery in replies {
         let Delivery { id, expires_at, route, received_at, .. } = delivery;
@@ -135,6 +169,7 @@ pub(super) fn begin(begin: &Begin) -> Args {
         begin.lease.lane.as_str().into(),
         begin.lease.id.clone(),
         begin.delivery_id.clone(),
+        begin.merged.to_string(),
         begin.route.as_str().into(),
         begin.pace.limit.to_string(),
         ttl(begin.pace.window),
@@ -163,6 +198,7 @@ pub(super) fn settle(settle: &Settle) -> Args {
         settle.lease.lane.as_str().into(),
         settle.lease.id.clone(),
         settle.delivery_id.clone(),
+        settle.merged.max(1).to_string(),
         fate.into(),
         first,
         second,

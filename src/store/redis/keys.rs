@@ -7,21 +7,22 @@
 //! | key after `wg:{NN}:` | kind | holds |
 //! | --- | --- | --- |
 //! | `in:<lane>` | LIST | messages waiting: `request_id expires_ms mark_ttl_ms key`, newline, JSON |
-//! | `out:<lane>` | LIST | deliveries waiting: `delivery_id expires_ms route_digest received_ms`, newline, JSON |
+//! | `out:<lane>` | LIST | deliveries waiting: `delivery_id expires_ms route_digest received_ms`, ` apart` where it is sent by itself, newline, JSON |
 //! | `in:ready`, `out:ready` | ZSET | lanes that can be worked now, by turn (ms, with fractions) |
 //! | `in:leases`, `out:leases` | ZSET | lanes in work, by lease end (ms) |
 //! | `in:holders`, `out:holders` | HASH | lane → id of its last lease; inbound also `#`lane → `request_id crashes` of its head |
 //! | `out:parked` | ZSET | lanes that wait, by wake time (ms) |
-//! | `out:tries` | HASH | lane → `delivery_id lease attempts refusals` of its head; lease: begun and not settled, or `-` |
+//! | `out:tries` | HASH | lane → `delivery_id lease attempts refusals` of its head, how many it carries where several; lease: begun and not settled, or `-` |
 //! | `out:ahead` | HASH | lane → by how many ms its turn goes before others |
 //! | `seen:<key>` | STRING PX | the request id that owns the message, then `done` |
 //! | `in:finished` | ZSET | the last request ids whose mark became `done`: tells a repeated enqueue from a copy |
 //! | `session:<app>:<chat>:<sender>` | HASH PX | `turns`, `vars` (JSON) |
-//! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked), `muted` (`1`) |
+//! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked, until it is claimed), `muted` (`1`) |
 //! | `rate:<app>:<chat>:<sender>` | ZSET PX | the request ids that count against the member's rate, by time (ms) |
 //! | `rate:told:<app>:<chat>:<sender>` | STRING PX | the request that told the member to slow down, for a window |
 //! | `pace:<lane>` | LIST PX | times of the last sends (ms), no more than the limit |
 //! | `late:<request_id>` | HASH PX | `chat`, `key`, `received`, `expires`, `reply_to` (JSON), one `seq:<n>` per answer taken |
+//! | `op:<delivery id>` | STRING PX | the operation that ended it by hand; kept as long as the records keep the delivery |
 //! | `waiting` | ZSET | its one member `n`: how many messages and deliveries wait (a ZSET because only its `ZADD XX INCR` leaves a missing count missing) |
 //! | `waiting:recounted` | STRING PX | there while `waiting` is not to be counted anew |
 //! | `journal` | LIST | lines for the records |
@@ -78,6 +79,12 @@ mod tests {
     #[test]
     fn a_shard_is_one_hash_tag() {
         assert_eq!(prefix(7), "wg:{07}:");
+    }
+
+    #[test]
+    fn scripts_merge_as_many_as_we_say() {
+        let most = format!("local MOST_MERGED = {}\n", crate::store::MOST_MERGED);
+        assert!(include_str!("lua/shared/replies.lua").contains(&most));
     }
 
     #[test]

@@ -244,6 +244,19 @@ impl Store for RedisStore {
         Ok(())
     }
 
+    async fn tune(&self, tuning: Tuning) -> Result<()> {
+        let value = self.single(&scripts::TUNE, &tuning.lane, encode::tuning(&tuning)).await?;
+        self.wakeups.wake(Side::Out);
+        decode::renewed(value).map(drop)
+    }
+
+    async fn operate(&self, operation: Operation) -> Result<Operated> {
+        let args = encode::operation(&operation)?;
+        let value = self.single(&scripts::OPERATE, &operation.lane, args).await?;
+        self.wakeups.wake(Side::Out);
+        decode::operated(value)
+    }
+
     async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>> {
         try_join_all(notes.iter().map(|note| notes::read(&self.link, note))).await
     }

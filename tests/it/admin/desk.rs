@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::{Response, StatusCode};
+use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -58,14 +58,20 @@ impl Desk {
     }
 
     pub async fn with_tokens(secrets: &[&str]) -> Self {
+        Self::with(secrets.iter().map(|secret| (*secret, Scope::Read)).collect()).await
+    }
+
+    /// With these tokens, each named by its secret.
+    pub async fn with(tokens: Vec<(&str, Scope)>) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = TempDir::new().expect("a folder");
         std::fs::create_dir(folder.path().join("apps")).expect("a folder");
         std::fs::write(folder.path().join("gateway.toml"), GATEWAY).expect("writes");
         std::fs::write(folder.path().join("apps/support.toml"), SUPPORT).expect("writes");
         let mut settings = config::load(&folder.path().join("gateway.toml")).expect("good settings");
-        let token = |secret: &&str| AdminToken { name: "ops".into(), secret: Secret::new(*secret), scope: Scope::Read };
-        settings.admin.tokens = secrets.iter().map(token).collect();
+        let token =
+            |(secret, scope): (&str, Scope)| AdminToken { name: secret.into(), secret: Secret::new(secret), scope };
+        settings.admin.tokens = tokens.into_iter().map(token).collect();
         let store = EmbeddedStore::open(&folder.path().join("store"), 1).expect("opens");
         let state = AdminState {
             holds: Arc::new(Holds::new(store.clone(), Vec::new())),
@@ -86,6 +92,13 @@ impl Desk {
 
     pub async fn get(&self, path: &str) -> Response {
         self.http.get(format!("http://{}{path}", self.address)).send().await.expect("an answer")
+    }
+
+    /// Sends a body as it stands.
+    pub async fn send_body(&self, method: Method, path: &str, body: &str) -> Response {
+        let request = self.http.request(method, format!("http://{}{path}", self.address));
+        let request = request.header("content-type", "application/json").bearer_auth("admin").body(body.to_owned());
+        request.send().await.expect("an answer")
     }
 
     pub async fn json(&self, path: &str) -> Value {
@@ -169,6 +182,7 @@ impl Desk {
         let begin = Begin {
             lease: claimed.lease.clone(),
             delivery_id: delivery.id.clone(),
+            merged: 1,
             route: delivery.route.clone(),
             pace,
             lease_for: LEASE,
@@ -179,6 +193,7 @@ impl Desk {
         let settle = Settle {
             lease: claimed.lease,
             delivery_id: delivery.id.clone(),
+            merged: 1,
             fate,
             last_error: Some("93000 gone".into()),
             lines: vec![line(Stage::Settled, &delivery, detail)],

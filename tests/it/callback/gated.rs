@@ -12,8 +12,8 @@ use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Result, Settle, Settled, SharedStore,
-    Side, Store, StoreError, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Result, Settle,
+    Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 use wecom_gateway::telemetry::Metrics;
 
@@ -187,6 +187,12 @@ impl Store for Gated {
     }
     async fn revive(&self, lane: &Lane) -> Result<()> {
         self.inner.revive(lane).await
+    }
+    async fn tune(&self, tuning: Tuning) -> Result<()> {
+        self.inner.tune(tuning).await
+    }
+    async fn operate(&self, operation: Operation) -> Result<Operated> {
+        self.inner.operate(operation).await
     }
     async fn read_notes(&self, notes: Vec<Note>) -> Result<Vec<Option<Noted>>> {
         self.inner.read_notes(notes).await

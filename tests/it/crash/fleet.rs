@@ -22,6 +22,8 @@ pub struct Setup {
     pub on: On,
     pub gateways: usize,
     pub chats: Vec<String>,
+    /// What each robot may send.
+    pub pace: &'static str,
     pub fake: Options,
     /// Of messages and of replies: how long what a dead gateway held stays untouched on Redis.
     pub lease: Duration,
@@ -60,6 +62,7 @@ impl Setup {
             on,
             gateways: 1,
             chats: chats(3),
+            pace: "100000/min",
             fake: Options::default(),
             lease: Duration::from_secs(if let On::Redis = on { 3 } else { 30 }),
             push_again: PUSH_AGAIN,
@@ -71,11 +74,12 @@ impl Setup {
 impl Fleet {
     /// Folders and configuration files; no gateway runs yet.
     pub async fn new(setup: Setup) -> Self {
-        let Setup { on, gateways, chats, fake, lease, push_again, log } = setup;
+        let Setup { on, gateways, chats, pace, fake, lease, push_again, log } = setup;
         let fake = FakeWeCom::start(Options { action_secret: Some("s3cret".into()), ..fake }).await.unwrap();
         let redis = matches!(on, On::Redis).then(|| RedisServer::spawn(DURABLE));
         let records = tempfile::tempdir().unwrap();
-        let (app, front) = (robot_app(&fake, APP, &chats), Front::start().await);
+        let (mut app, front) = (robot_app(&fake, APP, &chats), Front::start().await);
+        app["chats_default"]["pace"] = pace.into();
         let place = |_| {
             let mut scenario = Scenario::new(&fake).unwrap().app(APP, app.clone());
             if let Some(redis) = &redis {

@@ -11,6 +11,7 @@
 mod copies;
 mod fleet;
 mod front;
+mod merged;
 mod owner;
 mod points;
 mod process;

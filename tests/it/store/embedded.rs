@@ -170,18 +170,19 @@ async fn a_worker_that_went_down_with_its_process_is_counted() {
     assert_eq!((claimed.items.len(), claimed.poisoned.len()), (0, 1));
 }
 
-/// Files of the layouts before crashes were counted, and before tickets knew how their message can be answered.
+/// Files of the layouts before crashes were counted, before tickets knew how their message can be answered, and before
+/// deliveries were merged.
 #[tokio::test]
 async fn stores_of_earlier_layouts_are_taken_over() {
-    let newer = "ALTER TABLE late DROP COLUMN reply_to; PRAGMA user_version = 3";
-    let older =
-        "ALTER TABLE late DROP COLUMN reply_to; ALTER TABLE in_lanes DROP COLUMN crashes; PRAGMA user_version = 2";
-    for layout in [newer, older] {
+    let merged = "ALTER TABLE deliveries DROP COLUMN merged; ALTER TABLE deliveries DROP COLUMN apart;";
+    let reply_to = "ALTER TABLE late DROP COLUMN reply_to;";
+    let crashes = "ALTER TABLE in_lanes DROP COLUMN crashes;";
+    for (layout, lacks) in [(4, vec![merged]), (3, vec![merged, reply_to]), (2, vec![merged, reply_to, crashes])] {
         let Embedded { store, folder } = open().await;
         enqueue(&(store.clone() as SharedStore), arrival("chat", "u", "m1", "r1")).await;
         drop(store);
         let conn = rusqlite::Connection::open(folder.path().join("store.db")).expect("open");
-        conn.execute_batch(layout).expect("the old layout");
+        conn.execute_batch(&format!("{} PRAGMA user_version = {layout}", lacks.concat())).expect("the old layout");
         drop(conn);
         let store: SharedStore = EmbeddedStore::open(folder.path(), SHARDS).expect("it is taken over");
         assert_eq!(store.depth().await.expect("depth").waiting, 1);

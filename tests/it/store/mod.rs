@@ -11,13 +11,16 @@ mod journal;
 mod late;
 mod lease;
 mod members;
+mod merge;
 mod model;
 mod notes;
+mod operators;
 mod outbound;
 mod redis;
 mod settle;
 mod turn;
 mod walk;
+mod weights;
 
 use std::time::Duration;
 
@@ -182,6 +185,7 @@ pub fn begin_of(claimed: &ClaimedReply) -> Begin {
     Begin {
         lease: claimed.lease.clone(),
         delivery_id: claimed.delivery.id.clone(),
+        merged: 1,
         route: route("home"),
         pace: PACE,
         lease_for: LONG,
@@ -198,6 +202,7 @@ pub fn settle_of(claimed: &ClaimedReply, fate: Fate) -> Settle {
     Settle {
         lease: claimed.lease.clone(),
         delivery_id: claimed.delivery.id.clone(),
+        merged: 1,
         fate,
         last_error: None,
         lines: vec![line(Stage::Settled, &claimed.delivery.request_id, &claimed.delivery.key)],
@@ -373,6 +378,31 @@ macro_rules! contract_suite {
                 a_lost_lease_settles_nothing
                 an_ended_lease_that_nobody_took_still_settles
                 an_ended_lease_that_was_passed_over_still_parks;
+            merge:
+                only_what_pace_held_back_comes_with_its_followers
+                a_full_window_holds_back_too
+                no_more_come_than_may_leave_together
+                one_settle_ends_all_that_a_request_carried
+                more_than_wait_are_not_begun
+                what_was_begun_together_comes_back_together
+                what_was_refused_together_is_sent_apart
+                going_on_after_several_brings_the_next_several
+                a_refusal_for_pace_closes_the_window_for_all;
+            operators:
+                an_operators_weight_wins_until_it_is_taken_back
+                a_weight_acts_on_what_waits_already
+                a_paused_chat_sends_nothing_until_it_is_resumed
+                resuming_leaves_what_pace_holds_back
+                an_operator_revives_a_chat
+                what_is_set_of_a_chat_is_kept
+                a_delivery_is_ended_by_hand_once
+                a_resend_leaves_as_any_reply
+                a_full_lane_takes_no_resend
+                an_operation_is_known_for_so_long
+                an_operation_is_of_its_own_chat_alone
+                many_hands_at_once_end_a_delivery_once;
+            weights:
+                heavy_chats_wait_little_and_no_chat_for_ever;
             late:
                 a_late_answer_is_queued
                 a_late_answer_is_queued_once_per_seq

@@ -51,8 +51,8 @@ struct World {
     /// Delivery ids that each chat still owes, in order.
     owed: HashMap<String, VecDeque<String>>,
     senders: Vec<Held<ClaimedReply>>,
-    /// Delivery ids begun and not settled.
-    open: HashSet<String>,
+    /// Delivery ids begun and not settled, and how many deliveries each attempt carries.
+    open: HashMap<String, usize>,
 }
 
 pub async fn any_interleaving_keeps_the_promises(fixture: &impl Fixture) {
@@ -98,7 +98,7 @@ impl World {
             workers: Vec::new(),
             owed: HashMap::new(),
             senders: Vec::new(),
-            open: HashSet::new(),
+            open: HashMap::new(),
         }
     }
 
@@ -190,7 +190,11 @@ impl World {
         assert!(claimed.items.len() <= want);
         for item in claimed.items {
             self.owes(&item);
-            assert_eq!(item.begun, self.open.contains(&item.delivery.id), "{item:?}");
+            assert_eq!(item.begun, self.open.contains_key(&item.delivery.id), "{item:?}");
+            if let Some(carried) = self.open.get(&item.delivery.id) {
+                let owed = self.owed[&item.delivery.chat_id].iter().skip(1).take(carried - 1);
+                assert!(item.behind.iter().map(|delivery| &delivery.id).eq(owed), "{item:?}");
+            }
             let stolen = self.senders.iter().find(|s| s.sure && s.item.lease.lane == item.lease.lane);
             assert!(stolen.is_none(), "{item:?} is being sent");
             self.senders.push(Held { item, sure, begun: false });
@@ -199,11 +203,17 @@ impl World {
 
     async fn begin(&mut self) {
         let Some(mut sender) = pick(&mut self.rng, &mut self.senders) else { return };
+        // What another began is settled, never begun again.
+        if sender.item.begun || sender.begun {
+            return self.senders.push(sender);
+        }
         let (lease_for, sure) = self.lease();
-        match begin(&self.store, Begin { lease_for, pace: FAST, ..begin_of(&sender.item) }).await {
+        let carried = self.rng.random_range(1..=1 + sender.item.behind.len());
+        let call = Begin { lease_for, pace: FAST, merged: carried as u32, ..begin_of(&sender.item) };
+        match begin(&self.store, call).await {
             Begun::Go => {
                 self.owes(&sender.item);
-                self.open.insert(sender.item.delivery.id.clone());
+                self.open.insert(sender.item.delivery.id.clone(), carried);
                 sender = Held { sure, begun: true, ..sender };
                 self.senders.push(sender);
             }
@@ -214,9 +224,11 @@ impl World {
 
     async fn settle(&mut self) {
         let Some(sender) = pick(&mut self.rng, &mut self.senders) else { return };
-        let fate = match self.rng.random_range(0..4) {
+        let fate = match self.rng.random_range(0..6) {
             0 => again(ParkReason::Transient),
             1 => ENDED,
+            2 => again(ParkReason::Paced),
+            3 if self.rng.random_bool(0.3) => again(ParkReason::Apart),
             _ if sender.begun => Fate::Delivered,
             _ => ENDED,
         };
@@ -227,22 +239,32 @@ impl World {
         let stays = matches!(fate, Fate::Again { .. });
         let go_on = GoOn { route: route("home"), pace: FAST, lease_for: SURE };
         let go_on = Some(go_on).filter(|_| self.rng.random_bool(0.5));
-        let answer = settle(&self.store, Settle { go_on, ..settle_of(&sender.item, fate) }).await;
         let delivery = &sender.item.delivery;
+        let merged = match (sender.begun, sender.item.begun) {
+            (true, _) => self.open.get(&delivery.id).copied().unwrap_or(1),
+            (false, true) => 1 + sender.item.behind.len(),
+            (false, false) => 1,
+        };
+        let call = Settle { go_on, merged: merged as u32, ..settle_of(&sender.item, fate) };
+        let answer = settle(&self.store, call).await;
         if matches!(answer, Settled::Lost) {
             return assert!(!sender.sure, "{:?} was lost", sender.item);
         }
         self.owes(&sender.item);
         self.open.remove(&delivery.id);
         if !stays {
-            self.owed.get_mut(&delivery.chat_id).expect("it owes").pop_front();
+            self.owed.get_mut(&delivery.chat_id).expect("it owes").drain(..merged);
         }
         match answer {
             Settled::Released => {}
             Settled::Next(item, Some(Begun::Go)) => {
                 self.owes(&item);
-                self.open.insert(item.delivery.id.clone());
+                self.open.insert(item.delivery.id.clone(), 1);
                 self.senders.push(Held { item: *item, sure: true, begun: true });
+            }
+            Settled::Next(item, None) if merged > 1 => {
+                self.owes(&item);
+                self.senders.push(Held { item: *item, sure: true, begun: false });
             }
             other => panic!("{other:?}"),
         }

@@ -239,7 +239,8 @@ impl Walk {
                 continue;
             }
             let item = by_lane.remove(&lane(&chat.name)).expect("this lane may come, so it comes");
-            chat.agrees(&item, chat.begun);
+            chat.agrees(&item, chat.begun > 0, chat.held_back);
+            chat.held_back = false;
             if let Work::Ended(late) = std::mem::replace(&mut chat.work, Work::Held(item)) {
                 chat.late.push(late);
             }
@@ -255,12 +256,18 @@ impl Walk {
         let expected = match &chat.work {
             Work::Free | Work::Orphaned => return,
             Work::Ended(_) => Begun::Lost,
+            // Several that another began together are settled, never begun again.
+            Work::Held(item) if item.begun && chat.begun > 1 => return,
             Work::Held(_) if chat.dead => Begun::ChatDead,
             Work::Held(_) => Begun::Go,
         };
-        let call = quick(begin_of(chat.work.worker().expect("a worker")));
+        let item = chat.work.worker().expect("a worker");
+        let merged = if chat.begun > 0 { chat.begun } else { self.rng.random_range(1..=1 + item.behind.len()) };
+        let call = Begin { merged: merged as u32, ..quick(begin_of(item)) };
         assert_eq!(begin(&self.store, call.clone()).await, expected);
-        chat.begun |= expected == Begun::Go;
+        if expected == Begun::Go {
+            chat.begun = merged;
+        }
         while self.is_lost() {
             assert_eq!(begin(&self.store, call.clone()).await, expected);
         }
@@ -278,17 +285,20 @@ impl Walk {
         let Some(item) = chat.work.worker().cloned() else { return };
         let mut call = if go_on { settle_and_go_on(&item, fate.clone()) } else { settle_of(&item, fate.clone()) };
         call.turn = Turn { weight: 100, head_start: LONG };
+        let merged = chat.begun.max(1);
+        call.merged = merged as u32;
         if let Some(go_on) = &mut call.go_on {
             go_on.pace = WIDE;
         }
         let settled = settle(&self.store, call.clone()).await;
-        let may_go_on = chat.apply(&fate) && go_on && !chat.waiting.is_empty();
+        let may_go_on = chat.apply(&fate, merged) && go_on && !chat.waiting.is_empty();
         match settled {
             Settled::Released => chat.work = Work::Free,
             Settled::Next(next, begun) if may_go_on => {
-                chat.agrees(&next, false);
-                assert_eq!(begun, Some(if chat.dead { Begun::ChatDead } else { Begun::Go }));
-                chat.begun = !chat.dead;
+                chat.agrees(&next, false, merged > 1);
+                let single = Some(if chat.dead { Begun::ChatDead } else { Begun::Go });
+                assert_eq!(begun, single.filter(|_| merged == 1));
+                chat.begun = usize::from(begun == Some(Begun::Go));
                 chat.work = Work::Held(*next);
             }
             other => panic!("{other:?} after {fate:?}"),
@@ -302,14 +312,15 @@ impl Walk {
     /// A settle whose answer was lost: it went on with the next head, which is still its own, or its lease is given back.
     async fn settle_again(&mut self, at: usize, call: Settle) {
         let chat = &mut self.chats[at];
+        let merged = call.merged;
         match (settle(&self.store, call).await, &chat.work) {
             (Settled::Lost, Work::Free) => {}
             (Settled::Next(next, begun), Work::Held(held)) => {
                 assert_eq!((&next.lease, &next.delivery), (&held.lease, &held.delivery));
                 match begun {
-                    Some(Begun::Go) => assert!(chat.begun),
-                    // Not begun: the caller asks, and is told that the chat is dead.
-                    Some(Begun::ChatDead) | None => assert!(chat.dead && !chat.begun),
+                    Some(Begun::Go) => assert!(chat.begun > 0),
+                    // Not begun: the caller asks, and is told that the chat is dead, or how many leave together.
+                    Some(Begun::ChatDead) | None => assert!((chat.dead || merged > 1) && chat.begun == 0),
                     Some(other) => panic!("{other:?}"),
                 }
             }
@@ -318,13 +329,14 @@ impl Walk {
     }
 
     fn fate(&mut self) -> Fate {
-        match self.rng.random_range(0..9) {
+        match self.rng.random_range(0..10) {
             0..3 => Fate::Delivered,
             3 => ENDED,
             4 => Fate::Ended { back_off: Some(Duration::ZERO), chat_dead: None },
             5 => Fate::Ended { back_off: None, chat_dead: Some(route("home")) },
             6 => again(ParkReason::Transient),
             7 => again(ParkReason::Unanswered),
+            8 => again(ParkReason::Apart),
             _ => again(ParkReason::Paced),
         }
     }

@@ -98,6 +98,13 @@ CREATE TABLE IF NOT EXISTS mutes (
     lane TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
+-- Which operation ended a delivery by hand.
+CREATE TABLE IF NOT EXISTS operations (
+    key        TEXT    PRIMARY KEY,
+    operation  TEXT    NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Outbound lanes and what is known of their chats; these rows stay, there are as many as chats.
 CREATE TABLE IF NOT EXISTS chats (
     id         INTEGER PRIMARY KEY,
@@ -141,8 +148,11 @@ CREATE TABLE IF NOT EXISTS deliveries (
     expires_at  INTEGER NOT NULL,
     attempts    INTEGER NOT NULL DEFAULT 0,
     refusals    INTEGER NOT NULL DEFAULT 0,
-    -- The lease under which an attempt was begun and not yet settled.
+    -- The lease under which an attempt was begun and not yet settled, and how many deliveries it carries.
     begun       TEXT,
+    merged      INTEGER NOT NULL DEFAULT 1,
+    -- 1: never carried together with others.
+    apart       INTEGER NOT NULL DEFAULT 0,
     body        TEXT    NOT NULL,
     PRIMARY KEY (chat, pos)
 ) STRICT, WITHOUT ROWID;

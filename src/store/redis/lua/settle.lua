@@ -1,19 +1,32 @@
 -- settle: finishes begun deliveries and, where asked, goes on with the next head of the lane in the same step.
--- ARGV: a batch of (lane, lease id, delivery id, fate, its two values, last error or '', weight, head start ms,
+-- ARGV: a batch of (lane, lease id, delivery id, how many deliveries, fate, its two values, last error or '', weight, head start ms,
 -- '1' to go on, then for going on: route digest, pace limit, pace window ms, lease ms; lines…).
 -- Fates: `delivered`; `ended` (back-off ms or '', route digest by which the chat is dead or ''); `again` (park ms, why).
 -- Answers each: { `released` }, { `lost` }, { `parked`, begin's word, ms },
--- { `next`, begin's word or '', entry, attempts, refusals, failures }.
+-- { `next`, begin's word or '', entry, attempts, refusals, failures, { entries that may leave together with it } }.
 
 -- The lane's failures in a row.
 local function count_failure(lane)
   redis.call('HINCRBY', K.chat(lane), 'failures', 1)
 end
 
-local function try_again(lane, delivery, park_ms, why)
+-- Each of the first `count` deliveries is sent by itself from now on.
+local function set_apart(lane, count)
+  local list = K.list('out', lane)
+  for i, entry in ipairs(redis.call('LRANGE', list, 0, count - 1)) do
+    if not read_reply(entry).apart then
+      redis.call('LSET', list, i - 1, (entry:gsub('\n', ' apart\n', 1)))
+    end
+  end
+end
+
+local function try_again(lane, delivery, merged, park_ms, why)
   local tries = read_tries(lane, delivery)
   if why ~= 'unanswered' then
-    tries.begun_by = '-'
+    tries.begun_by, tries.merged = '-', 1
+  end
+  if why == 'apart' then
+    set_apart(lane, merged)
   end
   if why == 'paced' then
     tries.refusals = tries.refusals + 1
@@ -25,19 +38,23 @@ local function try_again(lane, delivery, park_ms, why)
   park(lane, tonumber(park_ms), why)
 end
 
-local function drop_head(lane)
-  redis.call('LPOP', K.list('out', lane))
-  waits(-1)
+local function drop_heads(lane, count)
+  if count == 1 then
+    redis.call('LPOP', K.list('out', lane))
+  else
+    redis.call('LTRIM', K.list('out', lane), count, -1)
+  end
+  waits(-count)
   redis.call('HDEL', K.tries, lane)
 end
 
 -- Applies the fate; answers whether the lane was parked.
-local function apply(lane, delivery, fate, first, second)
+local function apply(lane, delivery, merged, fate, first, second)
   if fate == 'again' then
-    try_again(lane, delivery, first, second)
+    try_again(lane, delivery, merged, first, second)
     return true
   end
-  drop_head(lane)
+  drop_heads(lane, merged)
   if fate == 'delivered' then
     redis.call('HDEL', K.chat(lane), 'failures')
     -- A send counts from its answer. No list, no place to move.
@@ -60,20 +77,24 @@ local function another_is_first(lane)
   return first[2] and tonumber(first[2]) < next_turn() - ahead_of_others('out', lane)
 end
 
-local function next_item(lane, head, begun)
+local function next_item(lane, head, begun, behind)
   local tries = read_tries(lane, head.id)
-  return { 'next', begun, head.entry, tries.attempts, tries.refusals, failures_of(lane) }
+  return { 'next', begun, head.entry, tries.attempts, tries.refusals, failures_of(lane), behind or {} }
 end
 
-local function go_on_with_next(lane, lease, route, limit, window_ms, lease_ms)
+local function go_on_with_next(lane, lease, merged, route, limit, window_ms, lease_ms)
   local head = head_of(lane)
   if not head or another_is_first(lane) then
     give_back('out', lane)
     return { 'released' }
   end
+  if merged > 1 then
+    prolong('out', lane, lease_ms)
+    return next_item(lane, head, '', may_join(lane, head))
+  end
   local begun, wait = '', 0
   if head.route == route and now <= head.expires then
-    begun, wait = begin_head(lane, lease, head.id, route, limit, window_ms, lease_ms)
+    begun, wait = begin_head(lane, lease, head.id, 1, route, limit, window_ms, lease_ms)
     if begun == 'paced' or begun == 'paused' then
       return { 'parked', begun, wait }
     end
@@ -83,12 +104,13 @@ local function go_on_with_next(lane, lease, route, limit, window_ms, lease_ms)
   return next_item(lane, head, begun)
 end
 
-return each(function(lane, lease, delivery, fate, first, second, last_error, weight, head_start,
+return each(function(lane, lease, delivery, merged, fate, first, second, last_error, weight, head_start,
                      go_on, route, limit, window_ms, lease_ms, ...)
   if not is_held('out', lane, lease) then
     return { 'lost' }
   end
   local head = head_of(lane)
+  merged = tonumber(merged)
   -- Ours, but with another head: this settle was applied, its answer was lost, and it went on. It goes on again; a head
   -- that it began already is the caller's to send, whoever's turn it is by now.
   if head and head.id == delivery then
@@ -99,7 +121,7 @@ return each(function(lane, lease, delivery, fate, first, second, last_error, wei
       redis.call('HSET', K.chat(lane), 'last_error', last_error)
     end
     journal_from(1, ...)
-    if apply(lane, delivery, fate, first, second) then
+    if apply(lane, delivery, merged, fate, first, second) then
       return { 'released' }
     end
   elseif head and read_tries(lane, head.id).begun_by == lease then
@@ -111,5 +133,5 @@ return each(function(lane, lease, delivery, fate, first, second, last_error, wei
     give_back('out', lane)
     return { 'released' }
   end
-  return go_on_with_next(lane, lease, route, limit, window_ms, lease_ms)
+  return go_on_with_next(lane, lease, merged, route, limit, window_ms, lease_ms)
 end)

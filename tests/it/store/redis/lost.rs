@@ -12,6 +12,7 @@ use super::outages::recovered;
 use super::*;
 use crate::proxy::{Fault, Proxy};
 use crate::redis_server::RedisServer;
+use crate::store::operators::{operate, operation, tuning};
 
 /// A server behind a proxy, and a handle that nothing happens to.
 struct Behind {
@@ -65,6 +66,8 @@ async fn know_every_script(store: &SharedStore) {
     store.waiting(&lane("warm"), "warm").await.expect("waiting");
     store.answer_late(late("none", 0)).await.expect("answer");
     store.revive(&lane("warm")).await.expect("revive");
+    store.tune(tuning("warm")).await.expect("tune");
+    operate(store, operation("warm", "none.0", "op")).await;
     store.chats(vec![lane("warm")]).await.expect("chats");
     store.busy_chats(1).await.expect("busy chats");
     store.depth().await.expect("depth");
@@ -114,7 +117,7 @@ async fn half_a_request_is_none() {
 }
 
 async fn nothing_is_lost_or_done_twice(fault: Fault) {
-    use Stage::{Accepted, Answered, Handled, Settled};
+    use Stage::{Accepted, Answered, Handled, Operated, Settled};
     let mut behind = Behind::new(fault).await;
     know_every_script(&behind.direct).await;
     inbound(&mut behind).await;
@@ -122,7 +125,7 @@ async fn nothing_is_lost_or_done_twice(fault: Fault) {
     observed(&mut behind).await;
     members(&mut behind).await;
     // Each step is told once, whether the first call made it or the repeat.
-    let expected = vec![Accepted, Handled, Settled, Settled, Settled, Answered, Settled];
+    let expected = vec![Accepted, Handled, Settled, Settled, Settled, Answered, Operated, Settled];
     assert_eq!(journal(&mut behind).await, BTreeMap::from([("r1".to_owned(), expected)]));
 }
 
@@ -193,6 +196,8 @@ async fn outbound(behind: &mut Behind) {
     let settled = behind.twice(async move |store| store.settle(vec![call.clone()]).await).await;
     assert!(matches!((&settled[0], behind.was_applied()), (Settled::Lost, true) | (Settled::Released, false)));
     behind.twice(async |store| store.revive(&lane("chat")).await).await;
+    behind.twice(async |store| store.tune(Tuning { paused: Some(true), ..tuning("chat") }).await).await;
+    behind.twice(async |store| store.tune(Tuning { paused: Some(false), ..tuning("chat") }).await).await;
     assert_eq!(send(&behind.direct, Fate::Delivered).await.delivery.id, "r1.2");
 }
 
@@ -203,6 +208,10 @@ async fn observed(behind: &mut Behind) {
     let answer = late("r1", 1);
     let answered = behind.twice(async move |store| store.answer_late(answer.clone()).await).await;
     assert_eq!(answered, if behind.was_applied() { Answered::Repeat } else { Answered::Queued });
+    // Whoever did it is told so again.
+    let by_hand = operation("chat", "r1.1", "op1");
+    assert_eq!(behind.twice(async move |store| store.operate(by_hand.clone()).await).await, Operated::Done);
+    assert_eq!(operate(&behind.direct, operation("chat", "r1.1", "op2")).await, Operated::Earlier);
     let status = behind.twice(async |store| store.chats(vec![lane("chat")]).await).await;
     assert_eq!(status[0].depth, 1);
     assert_eq!(behind.twice(async |store| store.busy_chats(5).await).await, [lane("chat")]);

@@ -185,9 +185,9 @@ async fn any_one_key_may_be_broken_for_a_while() {
     let server = RedisServer::spawn(&[]);
     let store = open(&server, 1);
     queue_texts(&store, "first", &["a", "b"]).await;
-    enqueue(&store, arrival("second", "u", "m", "r")).await;
     send(&store, Fate::Again { park: LONG, why: ParkReason::Held }).await;
     queue_texts(&store, "third", &["a"]).await;
+    enqueue(&store, arrival("second", "u", "m", "r")).await;
     let head = take_reply(&store).await;
     assert_eq!(begin(&store, begin_of(&head)).await, Begun::Go);
     let mut keys: Vec<String> = server.command(&["KEYS", "wg:*"]).await;

@@ -52,10 +52,10 @@ async fn what_was_answered_is_on_the_replica() {
     has_replicas(&master, 1).await;
     let store = waiting_for(&master, 1);
     whole_way(&store, "r1").await;
+    queue_texts(&store, "other", &["1", "2"]).await;
     enqueue(&store, arrival("chat", "u", "m2", "r2")).await;
     let depth: u64 = replica.command(&["LLEN", "wg:{00}:in:shop:chat:u"]).await;
     assert_eq!(depth, 1);
-    queue_texts(&store, "other", &["1", "2"]).await;
 }
 
 #[tokio::test]

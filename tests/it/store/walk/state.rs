@@ -1,6 +1,6 @@
 //! What the model of a random walk knows of lanes, and what the steps do to them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::*;
 
@@ -52,7 +52,12 @@ pub struct Chat {
     pub waiting: VecDeque<Delivery>,
     pub work: Work<ClaimedReply>,
     pub late: Vec<ClaimedReply>,
-    pub begun: bool,
+    /// How many deliveries the attempt carries that was begun and not settled; 0: none was.
+    pub begun: usize,
+    /// Pace held it back, and nobody claimed it since.
+    pub held_back: bool,
+    /// Those that were refused together.
+    pub apart: HashSet<String>,
     pub attempts: u32,
     pub refusals: u32,
     pub failures: u32,
@@ -89,33 +94,50 @@ impl Member {
 }
 
 impl Chat {
-    pub fn drop_head(&mut self) {
-        self.waiting.pop_front();
-        (self.begun, self.attempts, self.refusals) = (false, 0, 0);
+    pub fn drop_heads(&mut self, count: usize) {
+        self.waiting.drain(..count);
+        (self.begun, self.attempts, self.refusals) = (0, 0, 0);
     }
-    /// The head as a claim must bring it.
-    pub fn agrees(&self, claimed: &ClaimedReply, begun: bool) {
+    /// The head as a claim must bring it, and what stands behind it: `begun` with it, or fit to `merge`.
+    pub fn agrees(&self, claimed: &ClaimedReply, begun: bool, merge: bool) {
         assert_eq!(Some(&claimed.delivery), self.waiting.front());
+        let is_single = |delivery: &&Delivery| !self.apart.contains(&delivery.id);
+        let carried = if begun {
+            self.begun
+        } else if merge {
+            MOST_MERGED
+        } else {
+            1
+        };
+        let behind = self.waiting.iter().take(carried);
+        let behind: Vec<_> = if begun { behind.collect() } else { behind.take_while(is_single).collect() };
+        assert_eq!(claimed.behind.iter().collect::<Vec<_>>(), behind.get(1..).unwrap_or_default());
         let counts = (claimed.attempts, claimed.refusals, claimed.failures, claimed.begun);
         assert_eq!(counts, (self.attempts, self.refusals, self.failures, begun), "{}", claimed.delivery.id);
     }
-    /// Applies a fate to the head; answers whether the lane may be gone on with.
-    pub fn apply(&mut self, fate: &Fate) -> bool {
+    /// Applies a fate to the first `merged`; answers whether the lane may be gone on with.
+    pub fn apply(&mut self, fate: &Fate, merged: usize) -> bool {
         match fate {
             Fate::Delivered => {
                 self.failures = 0;
-                self.drop_head();
+                self.drop_heads(merged);
                 true
             }
             Fate::Ended { back_off, chat_dead } => {
                 self.failures += u32::from(back_off.is_some());
                 self.dead |= chat_dead.is_some();
-                self.drop_head();
+                self.drop_heads(merged);
                 back_off.is_none()
             }
             Fate::Again { why, .. } => {
+                if *why != ParkReason::Unanswered {
+                    self.begun = 0;
+                }
+                self.held_back = *why == ParkReason::Paced;
+                if *why == ParkReason::Apart {
+                    self.apart.extend(self.waiting.iter().take(merged).map(|delivery| delivery.id.clone()));
+                }
                 let failed = matches!(why, ParkReason::Transient | ParkReason::Unanswered);
-                self.begun &= *why == ParkReason::Unanswered;
                 self.attempts += u32::from(failed);
                 self.failures += u32::from(failed);
                 self.refusals += u32::from(*why == ParkReason::Paced);

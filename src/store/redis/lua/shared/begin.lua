@@ -1,4 +1,4 @@
--- The step right before a request is written, for the head of a lane that is ours.
+-- The step right before a request is written, which carries `merged` deliveries from the head of a lane that is ours.
 -- Answers `go` (attempt marked, place in the window taken), `dead` (by this very route; the lease stays), or, with the
 -- lane parked and the lease given back, `paused` or `paced` and for how many ms.
 local PAUSE_MS = 60000
@@ -17,7 +17,7 @@ local function take_place(lane, limit, window_ms)
   redis.call('PEXPIRE', K.pace(lane), window_ms + 60000)
 end
 
-local function begin_head(lane, lease, delivery, route, limit, window_ms, lease_ms)
+local function begin_head(lane, lease, delivery, merged, route, limit, window_ms, lease_ms)
   limit, window_ms = math.max(1, tonumber(limit)), tonumber(window_ms)
   local tries = read_tries(lane, delivery)
   if tries.begun_by ~= lease then
@@ -39,7 +39,7 @@ local function begin_head(lane, lease, delivery, route, limit, window_ms, lease_
     end
     prolong('out', lane, lease_ms)
     take_place(lane, limit, window_ms)
-    tries.begun_by = lease
+    tries.begun_by, tries.merged = lease, merged
     write_tries(lane, delivery, tries)
   else
     prolong('out', lane, lease_ms)

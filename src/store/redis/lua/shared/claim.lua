@@ -19,7 +19,6 @@ local function sweep(side)
   if side == 'out' then
     for _, lane in ipairs(due(K.parked)) do
       redis.call('ZREM', K.parked, lane)
-      redis.call('HDEL', K.chat(lane), 'why')
       requeue(side, lane)
     end
   end

@@ -18,6 +18,7 @@ local K = {
   chat = function(lane) return P .. 'chat:' .. lane end,
   pace = function(lane) return P .. 'pace:' .. lane end,
   late = function(request_id) return P .. 'late:' .. request_id end,
+  op = function(delivery) return P .. 'op:' .. delivery end,
   waiting = P .. 'waiting',
   recounted = P .. 'waiting:recounted',
   journal = P .. 'journal',

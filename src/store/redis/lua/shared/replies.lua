@@ -1,7 +1,10 @@
--- Entry of an outbound lane: `delivery_id expires_ms route_digest received_ms`, newline, the delivery as JSON.
+-- Entry of an outbound lane: `delivery_id expires_ms route_digest received_ms`, ` apart` where it is never carried
+-- together with others, newline, the delivery as JSON.
 local function read_reply(entry)
-  local id, expires, route, received = entry:match('^(%S+) (%-?%d+) (%S*) (%-?%d+)\n')
-  return { id = id, expires = tonumber(expires), route = route, received = tonumber(received), entry = entry }
+  local id, expires, route, received, apart = entry:match('^(%S+) (%-?%d+) (%S*) (%-?%d+)( ?%a*)\n')
+  return {
+    id = id, expires = tonumber(expires), route = route, received = tonumber(received), apart = apart ~= '', entry = entry,
+  }
 end
 
 local function head_of(lane)
@@ -10,19 +13,38 @@ local function head_of(lane)
 end
 
 -- What was tried with the head: `delivery_id lease attempts refusals`, where lease is the one that began an attempt and
--- has not settled it, or `-`. Bound to the delivery: another head starts from nothing.
+-- has not settled it, or `-`; then ` merged` where that attempt carries several. Bound to the delivery: another head starts
+-- from nothing.
 local function read_tries(lane, delivery)
   local text = redis.call('HGET', K.tries, lane) or ''
-  local id, lease, attempts, refusals = text:match('^(%S+) (%S+) (%d+) (%d+)$')
+  local id, lease, attempts, refusals, merged = text:match('^(%S+) (%S+) (%d+) (%d+) ?(%d*)$')
   if id ~= delivery then
-    return { begun_by = '-', attempts = 0, refusals = 0 }
+    return { begun_by = '-', attempts = 0, refusals = 0, merged = 1 }
   end
-  return { begun_by = lease, attempts = tonumber(attempts), refusals = tonumber(refusals) }
+  return {
+    begun_by = lease, attempts = tonumber(attempts), refusals = tonumber(refusals), merged = tonumber(merged) or 1,
+  }
 end
 
 local function write_tries(lane, delivery, tries)
   local text = table.concat({ delivery, tries.begun_by, tries.attempts, tries.refusals }, ' ')
-  redis.call('HSET', K.tries, lane, text)
+  redis.call('HSET', K.tries, lane, tries.merged > 1 and text .. ' ' .. tries.merged or text)
+end
+
+-- The first `count` entries of a lane but its head.
+local function behind_head(lane, count)
+  return count > 1 and redis.call('LRANGE', K.list('out', lane), 1, count - 1) or {}
+end
+
+-- Those that may leave together with the head of a lane that pace held back.
+local MOST_MERGED = 32
+local function may_join(lane, head)
+  local joining = {}
+  for _, entry in ipairs(head.apart and {} or behind_head(lane, MOST_MERGED)) do
+    if read_reply(entry).apart then break end
+    joining[#joining + 1] = entry
+  end
+  return joining
 end
 
 local function failures_of(lane)

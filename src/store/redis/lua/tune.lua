@@ -1,0 +1,40 @@
+-- tune: changes what operators set of a chat.
+-- ARGV: a batch of (chat's lane, weight, `-` for the configured one, '' for as it is; '1', '0' or '' for as it is: paused;
+-- '1' to clear its dead mark, configured weight, head start ms). Answers each: 1.
+local function set_weight(lane, weight, configured, head_start)
+  if weight == '-' then
+    redis.call('HDEL', K.chat(lane), 'weight')
+  else
+    redis.call('HSET', K.chat(lane), 'weight', weight)
+  end
+  -- Only of a lane that holds something it is kept by how much it goes ahead.
+  local before = tonumber(redis.call('HGET', K.ahead, lane))
+  if not before then return end
+  local gain = remember_turn(lane, configured, head_start) - before
+  if gain ~= 0 and redis.call('ZSCORE', K.ready('out'), lane) then
+    redis.call('ZINCRBY', K.ready('out'), digits(-gain), lane)
+  end
+end
+
+local function resume(lane)
+  redis.call('HDEL', K.chat(lane), 'paused')
+  if redis.call('ZSCORE', K.parked, lane) and redis.call('HGET', K.chat(lane), 'why') == 'paused' then
+    redis.call('ZREM', K.parked, lane)
+    requeue('out', lane)
+  end
+end
+
+return each(function(lane, weight, paused, revive, configured, head_start)
+  if weight ~= '' then
+    set_weight(lane, weight, configured, head_start)
+  end
+  if paused == '1' then
+    redis.call('HSET', K.chat(lane), 'paused', 1)
+  elseif paused == '0' then
+    resume(lane)
+  end
+  if revive == '1' then
+    redis.call('HDEL', K.chat(lane), 'dead')
+  end
+  return 1
+end)
