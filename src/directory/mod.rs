@@ -4,8 +4,8 @@
 //! and WeCom grants it only where the app is listed under 客户联系 → 可调用应用. What always holds:
 //!
 //! - No message waits for it: a message only leaves its sender and its chat here, and what finds no room is asked another time.
-//! - One of all processes asks for one person or chat, once in [`FRESH`]; a process asks at most once in [`PAUSE`].
-//! - An app that may not ask is left alone for [`FORBIDDEN_FOR`].
+//! - One of all processes asks for one person or chat, once a day; a process asks at most five times a second.
+//! - An app that may not ask is left alone for an hour.
 //! - What WeCom tells fills in; what people set stands (see [`FieldChange::Fill`]).
 
 mod ask;
