@@ -48,7 +48,7 @@ fn unavailable(code: &str) -> &'static str {
         "lane_full" => "too many messages of this sender wait already (store.lane_depth); nothing was stored",
         "store_full" => "too many messages wait already (store.max_waiting); nothing was stored",
         "spool_full" => "the store is away and the spool is full (store.spool_limit); nothing was stored",
-        _ => "the message could not be stored in time; it was not taken, post it again",
+        _ => "the message could not be stored in time: post it again (should it have been, the copy does no harm)",
     }
 }
 

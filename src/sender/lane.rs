@@ -241,7 +241,7 @@ where
     F: Future<Output = store::Result<Vec<T>>>,
 {
     let give_up = Instant::now() + context.settings.lease;
-    let mut outage = Outage::new(verb);
+    let mut outage = Outage::of_one_call(verb);
     loop {
         match call().await {
             Ok(mut answers) => {

@@ -140,7 +140,8 @@ pub(super) fn log_sent(delivery: &Delivery, merged: usize, sent: &Sent) {
         errcode = sent.errcode(),
         answer = sent.in_words(),
         elapsed_ms = millis(sent.elapsed),
-        "sent"
+        "{}",
+        if sent.verdict == Verdict::Transient { "not sent" } else { "sent" }
     );
 }
 

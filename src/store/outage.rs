@@ -17,26 +17,32 @@ const LONGEST: Duration = Duration::from_secs(1);
 pub struct Outage {
     verb: &'static str,
     failures: u32,
+    is_told: bool,
 }
 
 impl Outage {
     /// For a loop around `verb`.
     pub fn new(verb: &'static str) -> Self {
-        Self { verb, failures: 0 }
+        Self { verb, failures: 0, is_told: true }
+    }
+
+    /// For one call among many, which is repeated until it is answered: the loops tell of the outage, once for all.
+    pub fn of_one_call(verb: &'static str) -> Self {
+        Self { is_told: false, ..Self::new(verb) }
     }
 
     /// The call worked.
     pub fn over(&mut self) {
-        if self.failures > 0 {
+        if self.failures > 0 && self.is_told {
             info!(verb = self.verb, failures = self.failures, "the store is back");
-            self.failures = 0;
         }
+        self.failures = 0;
     }
 
     /// The call failed; waits before the next one.
     pub async fn wait(&mut self, error: &StoreError, metrics: &Metrics) {
         metrics.store_error(self.verb);
-        if self.failures == 0 {
+        if self.failures == 0 && self.is_told {
             warn!(verb = self.verb, %error, "the store does not answer; trying on");
         }
         let pause = FIRST.saturating_mul(1 << self.failures.min(5)).min(LONGEST);

@@ -47,6 +47,8 @@ pub struct Spool {
 struct Load {
     messages: u64,
     bytes: u64,
+    /// A message found no room, and none has left since.
+    is_full: bool,
 }
 
 /// What became of an append.
@@ -85,8 +87,9 @@ impl Spool {
         lay_out(&transaction, &file, LAYOUT, SCHEMA)?;
         let count = "SELECT count(*), coalesce(sum(octet_length(message)), 0) FROM spooled";
         let number = |row: &Row<'_>, column| row.get::<_, i64>(column).map(|n| u64::try_from(n).unwrap_or(0));
-        let load =
-            transaction.query_row(count, [], |row| Ok(Load { messages: number(row, 0)?, bytes: number(row, 1)? }))?;
+        let load = transaction.query_row(count, [], |row| {
+            Ok(Load { messages: number(row, 0)?, bytes: number(row, 1)?, is_full: false })
+        })?;
         transaction.commit()?;
         let db = Database::start(&file, conn, "spool", Sweeper::idle(), 0)?;
         Ok(Self { db, limit, load: Mutex::new(load) })
@@ -113,9 +116,10 @@ impl Spool {
         self.depth() == 0
     }
 
-    /// Whether there is room for anything at all.
+    /// Whether a message is likely to find room: some is left, and the last one that came was not refused.
     pub fn has_room(&self) -> bool {
-        self.load().bytes < self.limit
+        let load = self.load();
+        load.bytes < self.limit && !load.is_full
     }
 
     /// Writes a message behind all others. From this call on, not only from its answer on, the spool is not empty.
@@ -176,10 +180,13 @@ impl Spool {
     fn make_room(&self, size: u64) -> Appended {
         let mut load = self.load();
         if load.bytes.saturating_add(size) > self.limit {
+            if !std::mem::replace(&mut load.is_full, true) {
+                tracing::error!(messages = load.messages, bytes = load.bytes, "the spool is full (store.spool_limit)");
+            }
             return Appended::Full;
         }
         let first = load.messages == 0;
-        *load = Load { messages: load.messages + 1, bytes: load.bytes + size };
+        *load = Load { messages: load.messages + 1, bytes: load.bytes + size, is_full: false };
         if first { Appended::First } else { Appended::Behind }
     }
 
@@ -188,6 +195,7 @@ impl Spool {
         let mut load = self.load();
         load.messages = load.messages.saturating_sub(messages);
         load.bytes = load.bytes.saturating_sub(bytes);
+        load.is_full = false;
     }
 
     fn load(&self) -> MutexGuard<'_, Load> {

@@ -273,7 +273,9 @@ async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
         let committed = through_outages(context, "commit", || context.store.commit(vec![commit.clone()])).await.ok()?;
         match committed.first().copied() {
             Some(Committed::LaneFull) if !commit.replies.is_empty() => {
-                error!(request_id = %commit.request_id, "replies dropped: too many wait for this chat (store.lane_depth)");
+                let [app, chat_id, _, msg_id] = commit.key.parts();
+                error!(request_id = %commit.request_id, %app, %chat_id, %msg_id,
+                    "replies dropped: too many wait for this chat (store.lane_depth)");
                 commit = handle::without_room(commit);
             }
             answer => return answer,
@@ -287,7 +289,7 @@ where
     F: Future<Output = store::Result<T>>,
 {
     let give_up = Instant::now() + context.settings.workers.lease;
-    let mut outage = Outage::new(verb);
+    let mut outage = Outage::of_one_call(verb);
     loop {
         match ask().await {
             Err(error) if Instant::now() < give_up => outage.wait(&error, &context.metrics).await,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSubStream};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisError, Value};
+use redis::{AsyncCommands, AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisError, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -135,11 +135,17 @@ impl Link {
         Ok(up.judge(verb.name, answer)??)
     }
 
-    /// Whether the server takes writes and is ours.
+    /// Whether the server takes writes and is ours, and has the replicas that are asked for.
     pub async fn ping(&self) -> Result<()> {
         let mut up = self.up().await?;
         let shards = timeout(COMMAND_LIMIT, remembered_shards(&mut up.connection, self.shards)).await;
-        up.judge("ping", shards).map(drop)
+        up.judge("ping", shards)?;
+        if self.replicas.are_wanted() {
+            let mut turn = self.replicas.turn().await;
+            let enough = timeout(COMMAND_LIMIT, turn.look(&mut up.waiting)).await;
+            up.judge("ping", enough)??;
+        }
+        Ok(())
     }
 
     /// The connection, or why there is none.
@@ -209,10 +215,9 @@ fn client(url: &Secret) -> redis::RedisResult<Client> {
 /// Sets the shard count where there is none yet and answers the one that holds. A write, so it also tells whether the
 /// server takes writes; it changes nothing once the count stands.
 async fn remembered_shards(connection: &mut MultiplexedConnection, shards: u16) -> redis::RedisResult<u16> {
-    let mut commands = redis::pipe();
-    commands.hset_nx(META, SHARDS, shards).ignore().hget(META, SHARDS);
-    let (remembered,) = commands.query_async(connection).await?;
-    Ok(remembered)
+    // One after the other: an error of a pipeline hides the server's own word.
+    let _: bool = connection.hset_nx(META, SHARDS, shards).await?;
+    connection.hget(META, SHARDS).await
 }
 
 /// Logs what an ack outlives under the server's own settings. Hosted servers may not tell them.

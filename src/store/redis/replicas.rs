@@ -80,12 +80,10 @@ impl Turn<'_> {
         verb: &Verb,
         step: Cmd,
     ) -> RedisResult<Result<Value, TooFew>> {
-        if let Some((looked, had)) = *self.missing {
-            let is_known = looked.elapsed() < PAUSE;
-            let have = if is_known { had } else { confirmed(connection, None, self.wanted).await?.1 };
-            if let Err(too_few) = self.enough(have) {
-                return Ok(Err(too_few));
-            }
+        if self.missing.is_some()
+            && let Err(too_few) = self.look(connection).await?
+        {
+            return Ok(Err(too_few));
         }
         let (mut answer, mut have) = confirmed(connection, Some(&step), self.wanted).await?;
         if answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::Server(ServerErrorKind::NoScript)) {
@@ -98,6 +96,15 @@ impl Turn<'_> {
         }
         let answer = answer?;
         Ok(self.enough(have).map(|()| answer))
+    }
+
+    /// Whether enough replicas have the last write. Asks them, unless they were found missing a moment ago.
+    pub async fn look(&mut self, connection: &mut MultiplexedConnection) -> RedisResult<Result<(), TooFew>> {
+        let have = match *self.missing {
+            Some((looked, had)) if looked.elapsed() < PAUSE => had,
+            _ => confirmed(connection, None, self.wanted).await?.1,
+        };
+        Ok(self.enough(have))
     }
 
     fn enough(&mut self, have: u32) -> Result<(), TooFew> {
