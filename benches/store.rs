@@ -140,7 +140,7 @@ fn commit(claimed: &ClaimedMessage) -> Commit {
         key,
         request_id: message.request_id.clone(),
         mark_ttl: LONG,
-        session: None,
+        exchange: None,
         replies: vec![reply],
         turn: TURN,
         depth_limit: u64::MAX >> 1,

@@ -121,13 +121,13 @@ impl App {
             routes.clone(),
             actions,
             directory.clone(),
+            records.clone(),
             metrics.clone(),
             health.clone(),
         )?;
         let sender =
             Sender::new(store.clone(), settings.clone(), routes.clone(), client, metrics.clone(), health.clone());
-        let flusher =
-            Flusher::new(store.clone(), records.clone(), settings.database.retain, metrics.clone(), health.clone());
+        let flusher = Flusher::new(store.clone(), records.clone(), &settings.database, metrics.clone(), health.clone());
         let intake = Intake::new(store.clone(), spool.clone(), metrics.clone());
         let ingress = Ingress::new(settings.clone(), intake, metrics.clone());
         let replay = spool

@@ -180,7 +180,7 @@ impl MessageKey {
         let mut parts = self.0.splitn(4, ':').map(decode);
         std::array::from_fn(|_| parts.next().unwrap_or_default())
     }
-    /// `app:chat:sender`, the name of the session that this message belongs to.
+    /// `app:chat:sender`: the name of its sender's session in its chat.
     pub fn session(&self) -> &str {
         self.0.rsplit_once(':').map_or(self.0.as_str(), |(session, _)| session)
     }
@@ -310,6 +310,34 @@ pub fn content_digest(message: &serde_json::Value) -> String {
     digest
 }
 
+/// The name of a session, percent-encoded: `app:chat:sender`, or `app:chat:` for one that all members of a chat share.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionKey(String);
+
+impl SessionKey {
+    /// Of one member in one chat.
+    pub fn of_sender(app: &str, chat: &str, sender: &str) -> Self {
+        Self(format!("{}:{}:{}", encode(app), encode(chat), encode(sender)))
+    }
+    /// Shared in a chat. No message is without a sender, so that it is nobody's own.
+    pub fn of_chat(app: &str, chat: &str) -> Self {
+        Self::of_sender(app, chat, "")
+    }
+    /// The encoded text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+    /// Its chat's lane: sessions live in their chat's shard.
+    pub fn lane(&self) -> Lane {
+        let (app, chat) = Lane::from_encoded(&self.0).app_and_chat();
+        Lane::of_chat(&app, &chat)
+    }
+    /// What names this session in a journal line, and a message in it.
+    pub fn line_key(&self, msg_id: &str) -> MessageKey {
+        MessageKey(format!("{}:{}", self.0, encode(msg_id)))
+    }
+}
+
 /// What actions remember of one member in one chat: read at claim, written in the commit step only.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Session {
@@ -328,6 +356,9 @@ pub struct SessionTurn {
     pub role: Role,
     /// What was said.
     pub text: String,
+    /// Who said it, where a chat shares its session and the callback carried a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// The speaker of a [`SessionTurn`].

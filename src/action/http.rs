@@ -147,7 +147,7 @@ fn rfc3339(ms: i64) -> Option<String> {
 }
 
 /// Reads an answer's body up to its limit.
-async fn read(mut response: Response) -> Result<Vec<u8>, ActionError> {
+pub(super) async fn read(mut response: Response) -> Result<Vec<u8>, ActionError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(failure)? {
         if body.len() + chunk.len() > MAX_ANSWER {
@@ -201,7 +201,7 @@ fn answer(body: &[u8]) -> Result<Answer, ActionError> {
 }
 
 /// Sorts a failed call by what it means, keeping only its innermost cause: reqwest's own words hold the URL.
-fn failure(error: reqwest::Error) -> ActionError {
+pub(super) fn failure(error: reqwest::Error) -> ActionError {
     let error = error.without_url();
     let mut cause: &dyn std::error::Error = &error;
     while let Some(inner) = cause.source() {

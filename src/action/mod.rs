@@ -1,12 +1,14 @@
 //! Actions: what the bot says, once a rule has decided that it says something.
 //!
-//! `reply` fills in a template, `help` lists the commands, `http` asks a service of the team's own. What always holds:
+//! `reply` fills in a template, `help` lists the commands, `http` asks a service of the team's own, `llm` a model. What
+//! always holds:
 //!
 //! - An action only answers. It sends nothing and remembers nothing: whatever it says is committed by the caller in one
 //!   step, so an action that ran twice after a crash is still one answer.
 //! - A failure is a value for the log and the trail. Members get an [`apology`] with the request id and nothing else.
 
 mod http;
+mod llm;
 pub mod template;
 
 use std::time::Duration;
@@ -94,7 +96,7 @@ pub enum ActionError {
 }
 
 impl Actions {
-    /// Takes the client that `http` actions use, see [`http_client`].
+    /// Takes the client that `http` and `llm` actions use, see [`http_client`].
     pub fn new(client: reqwest::Client) -> Self {
         Self { client }
     }
@@ -106,11 +108,12 @@ impl Actions {
             rules::Action::Help => Ok(say(&request.rules.help_text())),
             rules::Action::Mute(muted) => Ok(say(rules::texts::muted(*muted))),
             rules::Action::Http(action) => http::ask(&self.client, action, &request).await,
+            rules::Action::Llm(action) => llm::ask(&self.client, action, &request).await,
         }
     }
 }
 
-/// A client for `http` actions: pooled, follows no redirect (a signed request is for one address only) and heeds no
+/// A client for `http` and `llm` actions: pooled, follows no redirect (a signed request is for one address only) and heeds no
 /// proxy variables of the environment, so where requests go is read from the configuration alone.
 ///
 /// The process's rustls provider must be installed before. Fails where the system has no CA certificates.

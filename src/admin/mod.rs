@@ -13,6 +13,7 @@ mod failure;
 mod operate;
 mod probes;
 mod replies;
+mod sessions;
 mod trails;
 mod users;
 
@@ -23,7 +24,7 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{get, patch, post, put};
+use axum::routing::{delete, get, patch, post, put};
 use serde::Deserialize;
 
 use crate::api_error::{ApiError, with_request_id};
@@ -67,6 +68,7 @@ pub fn router(state: AdminState) -> Router {
         .route("/deliveries/{*id}", post(operate::delivery).layer(only(Scope::Admin)))
         .route("/chats", get(chats::list))
         .route("/chats/{app}/{*chat}", patch(operate::chat).layer(only(Scope::Admin)).get(chats::one))
+        .route("/sessions/{app}/{chat}/{sender}", delete(sessions::delete).layer(only(Scope::Admin)).get(sessions::get))
         .route("/replies", post(replies::post).layer(only(Scope::Push)))
         .route(
             "/users/{app}/{*sender}",

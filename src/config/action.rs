@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::gateway::web_url;
+use super::llm::llm;
 use super::reader::{Table, nearest};
 use super::settings::{Action, HttpAction};
 use super::units::{Mend, show};
@@ -64,11 +65,7 @@ fn one_action(t: &mut Table, place: &Place) -> Option<Action> {
         }
         Some(Type::Http) => http(t, place).map(Action::Http),
         Some(Type::Help) => Some(Action::Help),
-        Some(Type::Llm) => {
-            t.drop_rest();
-            t.fault("type", "\"llm\" is not available in this version: ask a service of your own with type = \"http\"");
-            None
-        }
+        Some(Type::Llm) => llm(t, place).map(Action::Llm),
         None => {
             t.drop_rest();
             None

@@ -11,6 +11,7 @@ use super::kind::{self, Kind, OfKind};
 use super::reader::{Source, Table, is_visible};
 use super::route::{self, Use};
 use super::rules;
+use super::session;
 use super::settings::{Api, App, Chat, ChatWay, OnUnknown, Rules, Settings};
 use super::units;
 use crate::store::Pace;
@@ -58,6 +59,7 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
         msg_id: t.strings("msg_id").unwrap_or_default(),
         sender: t.strings("sender").unwrap_or_default(),
     });
+    let session = t.section("session", |t| session::session(t, &process.workers));
     let rules = rules::rules(t, max_reply_age);
     AppFile {
         file: t.file().to_owned(),
@@ -81,6 +83,7 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
             pace,
             coalesce,
             fields,
+            session,
             rules,
         }),
     }

@@ -232,6 +232,7 @@ fn database(t: &mut Table) -> Database {
     Database {
         url: t.parsed_unseen("url", database_url).unwrap_or_else(|| Secret::new("sqlite://data/records.db")),
         retain: t.span("retain", 30 * DAY),
+        journal_limit: t.whole("journal_limit", 1..=u64::MAX).unwrap_or(500_000),
     }
 }
 
@@ -239,8 +240,15 @@ fn database_url(text: &str) -> Result<Secret, Mend> {
     match text.split_once("://") {
         Some(("sqlite", path)) if !path.is_empty() => Ok(Secret::new(text)),
         Some(("sqlite", _)) => Err("names no file: write one, such as \"sqlite://data/records.db\"".into()),
-        Some(("mysql" | "mariadb" | "postgres" | "postgresql", _)) => {
-            Err("is a server, not available in this version: write a file, such as \"sqlite://data/records.db\"".into())
+        Some(("mysql" | "mariadb", _)) => match Url::parse(text) {
+            Ok(url) if url.has_host() && url.path().len() > 1 => Ok(Secret::new(text)),
+            _ => Err("is no MySQL address: write \"mysql://<user>:<password>@<host>:<port>/<database>\", what is special in \
+                      the password percent-encoded"
+                .into()),
+        },
+        Some(("postgres" | "postgresql", _)) => {
+            let mend = "write mysql://… or a file, such as \"sqlite://data/records.db\"";
+            Err(format!("is a PostgreSQL server, not available in this version: {mend}"))
         }
         _ => Err("is no database address: write one such as \"sqlite://data/records.db\"".into()),
     }

@@ -16,11 +16,13 @@ mod faults;
 mod files;
 mod gateway;
 mod kind;
+mod llm;
 mod manners;
 mod memory;
 mod reader;
 mod route;
 mod rules;
+mod session;
 pub mod settings;
 #[cfg(test)]
 mod tests;

@@ -219,5 +219,6 @@ pub(super) fn longest(action: &Action) -> Duration {
     match action {
         Action::Reply { .. } | Action::Help => Duration::ZERO,
         Action::Http(http) => http.timeout,
+        Action::Llm(llm) => llm.max_age, // refused requests are repeated until then
     }
 }

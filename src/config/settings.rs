@@ -1,7 +1,9 @@
 //! The checked settings: what the rest of the program sees. Nothing here is half set; every value has passed
 //! every check of [`super::load`], so later code needs no "if configured wrongly".
 
+mod llm;
 mod manners;
+mod session;
 mod ways;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,8 @@ use url::Url;
 
 pub use manners::{Audience, Manners, Only, Terms};
 
+pub use self::llm::{AnswerFormat, LlmAction};
+pub use self::session::{Session, SessionScope};
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
@@ -151,10 +155,12 @@ pub enum Backend {
 /// The records.
 #[derive(Clone, Debug)]
 pub struct Database {
-    /// `sqlite://…`
+    /// `sqlite://…` or `mysql://…`; may hold a password.
     pub url: Secret,
     /// How long records are kept.
     pub retain: Duration,
+    /// Most journal lines that wait for the database.
+    pub journal_limit: u64,
 }
 
 /// Deduplication.
@@ -250,6 +256,8 @@ pub struct App {
     pub coalesce: bool,
     /// Extra spellings of callback fields.
     pub fields: crate::wecom::payload::Fields,
+    /// What is remembered between two messages.
+    pub session: Session,
     /// Triggers and what they do.
     pub rules: Rules,
 }
@@ -413,6 +421,8 @@ pub enum Action {
     Help,
     /// Asks a service (contract, section 5).
     Http(HttpAction),
+    /// Asks a model.
+    Llm(LlmAction),
 }
 
 /// An HTTP action.
@@ -443,6 +453,7 @@ impl App {
             coalesce: true,
             pace: Pace { limit: 20, window: Duration::from_secs(60) },
             fields: crate::wecom::payload::Fields::default(),
+            session: Session::default(),
             rules: Rules {
                 prefixes: Vec::new(),
                 unknown_command: UnknownCommand::Ignore,

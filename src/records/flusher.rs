@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::trail::Recorded;
-use super::{Records, RecordsError};
+use super::{Records, RecordsError, thinning};
+use crate::config::settings::Database;
 use crate::crash::{self, Point};
 use crate::model::now_ms;
 use crate::store::{SharedStore, StoreError};
@@ -29,9 +30,11 @@ const IDLE: Duration = Duration::from_millis(250);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 /// How long it goes on after it was told to stop: what is left stays in the journal.
 const LAST_FLUSH: Duration = Duration::from_millis(1500);
+/// How long a batch may take: a connection that hangs is given up then.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
 /// Between two looks for old messages.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
-/// Messages forgotten in one transaction: few, so that flushes wait little for it.
+/// Messages (and exchanges) forgotten in one transaction: few, so that flushes wait little for it.
 const PRUNE_STEP: u32 = 500;
 
 /// Why a round came to nothing.
@@ -41,6 +44,8 @@ enum FlushError {
     Journal(#[from] StoreError),
     #[error(transparent)]
     Records(#[from] RecordsError),
+    #[error("the records did not take a batch in time")]
+    Slow,
 }
 
 /// What a round found in the journal.
@@ -57,6 +62,7 @@ pub struct Flusher {
     store: SharedStore,
     records: Records,
     retain: Duration,
+    journal_limit: u64,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
 }
@@ -69,15 +75,17 @@ struct Rhythm {
 }
 
 impl Flusher {
-    /// From `store` to `records`; what was received longer than `retain` ago is forgotten.
+    /// From `store` to `records`; what was received longer than `retain` ago is forgotten, and while the records are away
+    /// no more than `journal_limit` lines wait.
     pub fn new(
         store: SharedStore,
         records: Records,
-        retain: Duration,
+        database: &Database,
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Self {
-        Self { store, records, retain, metrics, health }
+        let Database { retain, journal_limit, .. } = *database;
+        Self { store, records, retain, journal_limit, metrics, health }
     }
 
     /// Runs until `stop`, then writes what is still there, for a moment at most.
@@ -85,7 +93,11 @@ impl Flusher {
         let (mut rhythm, mut next_prune) = (Rhythm::default(), Instant::now());
         while !stop.is_cancelled() {
             self.health.tick(NAME);
-            let pause = rhythm.after(self.round(&mut next_prune).await);
+            let round = self.round(&mut next_prune).await;
+            if let Err(FlushError::Records(_) | FlushError::Slow) = round {
+                self.thin().await;
+            }
+            let pause = rhythm.after(round);
             stop.run_until_cancelled(sleep(pause)).await;
         }
         match timeout(LAST_FLUSH, self.drain()).await {
@@ -117,7 +129,7 @@ impl Flusher {
         if unreadable > 0 {
             warn!(unreadable, "passed over journal lines that can't be read");
         }
-        self.records.write(lines).await?;
+        timeout(WRITTEN_WITHIN, self.records.write(lines)).await.map_err(|_| FlushError::Slow)??;
         crash::point(Point::Recorded);
         for batch in &batches {
             self.store.trim_journal(batch).await.inspect_err(|_| self.metrics.store_error("trim_journal"))?;
@@ -131,11 +143,25 @@ impl Flusher {
         Ok(())
     }
 
+    /// Gives up what is too much to wait for the records.
+    async fn thin(&self) {
+        match thinning::thin(&self.store, self.journal_limit).await {
+            Ok(0) => {}
+            Ok(lines) => {
+                self.metrics.given_up(lines);
+                warn!(lines, "journal lines given up: too many wait for the records (database.journal_limit)");
+            }
+            Err(error) => {
+                self.metrics.store_error("rotate_journal");
+                debug!(%error, "the journal could not be shortened");
+            }
+        }
+    }
+
     /// Forgets a few messages; answers whether no old one is left.
     async fn prune(&self) -> Result<bool, FlushError> {
         let retain = i64::try_from(self.retain.as_millis()).unwrap_or(i64::MAX);
-        let forgotten = self.records.prune(now_ms().saturating_sub(retain), PRUNE_STEP).await?;
-        Ok(forgotten < PRUNE_STEP as usize)
+        Ok(!self.records.prune(now_ms().saturating_sub(retain), PRUNE_STEP).await?)
     }
 }
 

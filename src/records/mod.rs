@@ -5,44 +5,47 @@
 //! line written twice is one row; a message's outcome and its deliveries follow from the *set* of its lines
 //! ([`trail`]), so neither a repeat nor another order changes them.
 //!
-//! SQLite for now. The statements are plain SQL; what differs between databases stands at the top of `write.rs`.
+//! SQLite by default, MySQL and MariaDB for several gateways; what differs stands in `dialect.rs`. A server may be away
+//! when a gateway starts: its tables are brought up to date by the first call that reaches it.
 
+mod archive;
+mod dialect;
 mod flusher;
 mod page;
 mod query;
-#[cfg(test)]
-mod tests;
+mod thinning;
 pub mod trail;
 mod write;
 
 use std::path::PathBuf;
-use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::ConnectOptions;
-use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions, install_default_drivers};
+use sqlx::migrate::MigrateError;
+use sqlx::{Any, AnyPool, Executor, Transaction};
+use tokio::sync::OnceCell;
+use tracing::warn;
 
 use crate::model::Secret;
+pub use archive::exchange;
+use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
 pub use query::{DeliveryItem, EndedDelivery, MessageItem};
-
-/// Applied in order at each start; one that was applied is never edited.
-static MIGRATIONS: Migrator = sqlx::migrate!("src/records/migrations");
 
 /// How long a statement waits for another's lock, and a caller for a connection.
 const WAIT: Duration = Duration::from_secs(5);
 /// Connections for queries.
 const READERS: u32 = 4;
-/// Page cache of the writer, as SQLite wants it (negative: KiB). Two indices are by digest and msg_id: hit at random.
-const WRITER_CACHE: &str = "-32768";
 
-/// Why the records failed.
+/// Why the records failed. No text of it holds a password.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
     /// The address is of no database that is known here.
-    #[error("[database] url: not a sqlite:// address; write sqlite://<path of the file>")]
+    #[error(
+        "[database] url: no address of a database that is known here; write sqlite://<file> or mysql://<user>:<password>@<host>/<database>"
+    )]
     Url,
     /// The file's folder cannot be made.
     #[error("[database] url: can't create the folder {}: {source}", path.display())]
@@ -63,41 +66,74 @@ pub enum RecordsError {
     Cursor,
 }
 
+impl RecordsError {
+    /// Whether the same call may succeed later although nobody changes anything: the database is away.
+    pub fn is_transient(&self) -> bool {
+        let of_sql = |error: &sqlx::Error| match error {
+            sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
+            sqlx::Error::Database(error) => error.is_transient_in_connect_phase(),
+            _ => false,
+        };
+        match self {
+            Self::Sql(error) | Self::Migrate(MigrateError::Execute(error)) => of_sql(error),
+            Self::Url | Self::Folder { .. } | Self::Migrate(_) | Self::Cursor => false,
+        }
+    }
+}
+
 /// The records database; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Records {
+    dialect: Dialect,
     /// One connection, the flusher's: no query of an operator can hold it up.
-    writer: SqlitePool,
-    readers: SqlitePool,
+    writer: AnyPool,
+    readers: AnyPool,
+    /// Set once the tables are as this program wants them.
+    tables: Arc<OnceCell<()>>,
 }
 
 impl Records {
-    /// Opens the database, creating folder, file and tables where they are missing.
+    /// Opens the database, creating folder, file and tables where they are missing. A server that is away is reached for
+    /// again by each call.
     ///
     /// # Errors
     /// Every variant of [`RecordsError`] but `Cursor`.
     pub async fn open(url: &Secret) -> Result<Self, RecordsError> {
-        if !url.expose().starts_with("sqlite:") {
-            return Err(RecordsError::Url);
+        install_default_drivers();
+        let (dialect, options) = Dialect::of(url)?;
+        let writer = pool(dialect, options.clone(), Use::Write);
+        let readers = pool(dialect, options, Use::Read);
+        let records = Self { dialect, writer, readers, tables: Arc::default() };
+        match records.up_to_date().await {
+            Err(reason) if dialect == Dialect::MySql && reason.is_transient() => {
+                warn!(%reason, "the records' database is away; the journal waits for it");
+            }
+            other => other?,
         }
-        let options = SqliteConnectOptions::from_str(url.expose()).map_err(|_| RecordsError::Url)?;
-        if let Some(folder) = options.get_filename().parent() {
-            let fault = |source| RecordsError::Folder { path: folder.to_path_buf(), source };
-            std::fs::create_dir_all(folder).map_err(fault)?;
+        Ok(records)
+    }
+
+    /// Brings the tables up to date, once.
+    async fn up_to_date(&self) -> Result<(), RecordsError> {
+        let migrate = async || self.dialect.migrations().run(&self.writer).await;
+        self.tables.get_or_try_init(migrate).await?;
+        Ok(())
+    }
+
+    /// Connections for questions.
+    async fn reading(&self) -> Result<&AnyPool, RecordsError> {
+        self.up_to_date().await?;
+        Ok(&self.readers)
+    }
+
+    /// A transaction that writes; no other gateway writes until its end.
+    async fn writing(&self) -> Result<Transaction<'static, Any>, RecordsError> {
+        self.up_to_date().await?;
+        let mut tx = self.writer.begin_with(self.dialect.begin()).await?;
+        if let Some(lock) = self.dialect.lock() {
+            sqlx::query(lock).execute(&mut *tx).await?;
         }
-        // FULL, not NORMAL: in WAL mode NORMAL may lose the last transactions when the machine dies, and by then their
-        // lines are trimmed from the journal. One sync a flush is cheap.
-        let options = options
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(WAIT)
-            .disable_statement_logging();
-        let pool = || SqlitePoolOptions::new().acquire_timeout(WAIT).idle_timeout(None).max_lifetime(None);
-        let writer = pool().max_connections(1).connect_with(options.clone().pragma("cache_size", WRITER_CACHE)).await?;
-        MIGRATIONS.run(&writer).await?;
-        let readers = pool().max_connections(READERS).connect_with(options.pragma("query_only", "ON")).await?;
-        Ok(Self { writer, readers })
+        Ok(tx)
     }
 
     /// Closes all connections, after the statements under way.
@@ -105,4 +141,22 @@ impl Records {
         self.readers.close().await;
         self.writer.close().await;
     }
+}
+
+/// Connects when it is first asked.
+fn pool(dialect: Dialect, options: AnyConnectOptions, purpose: Use) -> AnyPool {
+    let most = match purpose {
+        Use::Write => 1,
+        Use::Read => READERS,
+    };
+    let pool = AnyPoolOptions::new().max_connections(most).acquire_timeout(WAIT).idle_timeout(None).max_lifetime(None);
+    let greet = pool.after_connect(move |connection, _| {
+        Box::pin(async move {
+            for statement in dialect.greeting(purpose) {
+                connection.execute(*statement).await?;
+            }
+            Ok(())
+        })
+    });
+    greet.connect_lazy_with(options)
 }

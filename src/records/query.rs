@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::any::AnyRow;
 
 use super::page::{Cursor, Page};
 use super::trail::{DECISIVE, PASSING};
@@ -96,13 +96,13 @@ impl Records {
     ) -> Result<Page<MessageItem>, RecordsError> {
         let before: i64 = from.map_or(Ok(i64::MAX), Cursor::place)?;
         let rows = sqlx::query(
-            "SELECT id, app, chat, sender, msg_id, request_id, outcome, reason FROM messages \
-            WHERE id IN (SELECT id FROM messages WHERE msg_id = ? \
-                UNION SELECT message FROM stages WHERE request_id = ? UNION SELECT message FROM deliveries WHERE id = ?) \
-            AND id < ? ORDER BY id DESC LIMIT ?",
+            "SELECT m.id, app, chat, sender, msg_id, request_id, outcome, reason \
+            FROM (SELECT id FROM messages WHERE msg_id = ? UNION SELECT message FROM stages WHERE request_id = ? \
+                UNION SELECT message FROM deliveries WHERE id = ?) AS named \
+            JOIN messages AS m ON m.id = named.id WHERE m.id < ? ORDER BY m.id DESC LIMIT ?",
         );
         let rows = rows.bind(id).bind(id).bind(id).bind(before).bind(i64::from(limit) + 1);
-        let rows = rows.fetch_all(&self.readers).await?;
+        let rows = rows.fetch_all(self.reading().await?).await?;
         let found = rows.iter().map(found).collect::<Result<Vec<_>, _>>()?;
         let page = Page::cut(found, limit as usize, |(number, _)| *number);
         let mut items = Vec::with_capacity(page.items.len());
@@ -120,7 +120,9 @@ impl Records {
             let rows = sqlx::query(
                 "SELECT at, request_id, detail, line FROM stages WHERE message = ? AND stage = ? ORDER BY at, line LIMIT ?",
             );
-            for row in rows.bind(message).bind(stage.as_str()).bind(STAGES_SHOWN).fetch_all(&self.readers).await? {
+            for row in
+                rows.bind(message).bind(stage.as_str()).bind(STAGES_SHOWN).fetch_all(self.reading().await?).await?
+            {
                 let at: i64 = row.try_get("at")?;
                 let line: Vec<u8> = row.try_get("line")?;
                 known.insert((at, stage as u8, line), shown(stage, at, &row)?);
@@ -138,14 +140,14 @@ impl Records {
             "SELECT d.id, d.app, d.chat, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, d.message, m.sender \
             FROM deliveries d JOIN messages m ON m.id = d.message WHERE d.id = ?",
         );
-        let Some(row) = row.bind(id).fetch_optional(&self.readers).await? else { return Ok(None) };
+        let Some(row) = row.bind(id).fetch_optional(self.reading().await?).await? else { return Ok(None) };
         let item = delivery(&row)?;
         let key = MessageKey::new(&item.app, &item.chat, row.try_get("sender")?, &item.msg_id);
         let mut ended = EndedDelivery { item, key, content: None, not_kept: None, operated: false };
         for stage in [Stage::Settled, Stage::Operated] {
             let details = sqlx::query_scalar("SELECT detail FROM stages WHERE message = ? AND stage = ?");
             let details = details.bind(row.try_get::<i64, _>("message")?).bind(stage.as_str());
-            let details: Vec<String> = details.fetch_all(&self.readers).await?;
+            let details: Vec<String> = details.fetch_all(self.reading().await?).await?;
             details.iter().for_each(|detail| ended.learn(stage, detail));
         }
         Ok(Some(ended))
@@ -170,7 +172,7 @@ impl Records {
                 WHERE state = ? AND at <= ? AND (at < ? OR id < ?) ORDER BY at DESC, id DESC LIMIT ?",
             );
             let rows = rows.bind(state.as_str()).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
-            for row in rows.fetch_all(&self.readers).await? {
+            for row in rows.fetch_all(self.reading().await?).await? {
                 found.push((row.try_get("at")?, delivery(&row)?));
             }
         }
@@ -197,7 +199,7 @@ impl EndedDelivery {
 }
 
 /// A message's number, and the message without its stages.
-fn found(row: &SqliteRow) -> Result<(i64, MessageItem), sqlx::Error> {
+fn found(row: &AnyRow) -> Result<(i64, MessageItem), sqlx::Error> {
     let item = MessageItem {
         app: row.try_get("app")?,
         chat: row.try_get("chat")?,
@@ -211,7 +213,7 @@ fn found(row: &SqliteRow) -> Result<(i64, MessageItem), sqlx::Error> {
     Ok((row.try_get("id")?, item))
 }
 
-fn shown(stage: Stage, at: i64, row: &SqliteRow) -> Result<Map<String, Value>, sqlx::Error> {
+fn shown(stage: Stage, at: i64, row: &AnyRow) -> Result<Map<String, Value>, sqlx::Error> {
     let request_id: String = row.try_get("request_id")?;
     let detail: Map<String, Value> = serde_json::from_str(row.try_get("detail")?).unwrap_or_default();
     let mut shown = Map::new();
@@ -224,7 +226,7 @@ fn shown(stage: Stage, at: i64, row: &SqliteRow) -> Result<Map<String, Value>, s
     Ok(shown)
 }
 
-fn delivery(row: &SqliteRow) -> Result<DeliveryItem, sqlx::Error> {
+fn delivery(row: &AnyRow) -> Result<DeliveryItem, sqlx::Error> {
     Ok(DeliveryItem {
         id: row.try_get("id")?,
         app: row.try_get("app")?,

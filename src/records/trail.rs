@@ -182,7 +182,13 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
                 row.errcode = step.detail.get("errcode").and_then(Value::as_i64);
                 row.at = step.at;
             }
-            Stage::Accepted | Stage::Duplicate | Stage::Expired | Stage::Retried | Stage::Operated => {}
+            Stage::Accepted
+            | Stage::Duplicate
+            | Stage::Expired
+            | Stage::Retried
+            | Stage::Operated
+            | Stage::Exchanged
+            | Stage::Forgotten => {}
         }
     }
     for step in steps.iter().filter(|step| step.stage == Stage::Operated) {

@@ -2,26 +2,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Encode, QueryBuilder, Row, Sqlite, SqliteConnection, Type};
+use sqlx::any::AnyRow;
+use sqlx::{Any, AnyConnection, Encode, QueryBuilder, Row, Type};
 
+use super::dialect::Dialect;
 use super::trail::{DECISIVE, DeliveryRow, Digest, MessageRow, Recorded, Step, fold};
-use super::{Records, RecordsError};
+use super::{Records, RecordsError, archive};
 use crate::model::MessageKey;
 use crate::store::Stage;
 
-// The statements that differ between databases.
-
-/// Takes the write lock at once: reading first and locking later would fail where another connection wrote in between.
-const BEGIN: &str = "BEGIN IMMEDIATE";
-const KEEP_STAGE: &str = " ON CONFLICT (message, line) DO NOTHING";
-const RENEW_MESSAGE: &str = " ON CONFLICT (digest) DO UPDATE SET request_id = excluded.request_id, \
-    outcome = excluded.outcome, reason = excluded.reason, rule = excluded.rule, action = excluded.action";
-const RENEW_DELIVERY: &str = " ON CONFLICT (id) DO UPDATE SET state = excluded.state, reason = excluded.reason, \
-    errcode = excluded.errcode, at = excluded.at";
-
+/// Characters that the columns of reasons and rules take in a database that counts them.
+const WORDS: usize = 1024;
 /// Rows a statement: past this size larger ones gain nothing, and a full one is prepared only once.
 const ROWS: usize = 500;
+
+/// Bytes of texts a statement, where it may be more: servers refuse a packet that is too long (16 MiB by default).
+const BYTES: usize = 2 << 20;
 
 /// What a flush says of one message.
 struct Trail<'l> {
@@ -42,7 +38,9 @@ impl Records {
         if lines.is_empty() {
             return Ok(());
         }
-        let mut tx = self.writer.begin_with(BEGIN).await?;
+        let mut tx = self.writing().await?;
+        archive::write(&mut tx, self.dialect, &lines).await?;
+        let lines: Vec<Recorded> = lines.into_iter().filter(|line| !line.step.stage.is_of_session()).collect();
         let mut trails = Trails::new();
         for Recorded { message, key, step, .. } in &lines {
             let trail = trails.entry(*message).or_insert_with(|| Trail { key, steps: Vec::new() });
@@ -61,50 +59,74 @@ impl Records {
             messages.push((digest, parts, row));
         }
         for rows in messages.chunks(ROWS) {
-            upsert_messages(&mut tx, rows).await?;
+            upsert_messages(&mut tx, self.dialect, rows).await?;
         }
         let new = messages.iter().map(|(digest, ..)| digest).filter(|digest| !numbers.contains_key(*digest));
         let new = self::numbers(&mut tx, new).await?;
         numbers.extend(new);
-        for rows in lines.chunks(ROWS) {
-            insert_stages(&mut tx, rows, &numbers).await?;
+        // Texts as keys, values read from JSON: writing it back can't fail.
+        let details = lines.iter().map(|line| serde_json::to_string(&line.step.detail).unwrap_or_default());
+        let rows: Vec<_> = lines.iter().zip(details).collect();
+        for rows in pieces(&rows, |(_, detail)| detail.len()) {
+            insert_stages(&mut tx, self.dialect, rows, &numbers).await?;
         }
         for rows in deliveries.chunks(ROWS) {
-            upsert_deliveries(&mut tx, rows, &numbers).await?;
+            upsert_deliveries(&mut tx, self.dialect, rows, &numbers).await?;
         }
         Ok(tx.commit().await?)
     }
 
-    /// Forgets up to `limit` messages that were received before `before` (Unix ms), with all that hangs on them.
-    /// Answers how many it forgot.
+    /// Forgets up to `limit` messages that were received before `before` (Unix ms), with all that hangs on them, and about
+    /// as many exchanges. Answers whether there may be more.
     ///
     /// # Errors
     /// [`RecordsError::Sql`].
-    pub async fn prune(&self, before: i64, limit: u32) -> Result<usize, RecordsError> {
-        let mut tx = self.writer.begin_with(BEGIN).await?;
+    pub async fn prune(&self, before: i64, limit: u32) -> Result<bool, RecordsError> {
+        let mut tx = self.writing().await?;
         let old: Vec<i64> =
             sqlx::query_scalar("SELECT id FROM messages WHERE received_at < ? ORDER BY received_at LIMIT ?")
                 .bind(before)
-                .bind(limit)
+                .bind(i64::from(limit))
                 .fetch_all(&mut *tx)
                 .await?;
         for ids in old.chunks(ROWS) {
             for of in ["stages WHERE message", "deliveries WHERE message", "messages WHERE id"] {
-                let mut delete = QueryBuilder::<Sqlite>::new("DELETE FROM ");
+                let mut delete = QueryBuilder::new("DELETE FROM ");
                 delete.push(of);
                 push_in(&mut delete, ids.iter().copied());
                 delete.build().execute(&mut *tx).await?;
             }
         }
+        let more_exchanges = archive::prune(&mut tx, before, limit).await?;
         tx.commit().await?;
-        Ok(old.len())
+        Ok(old.len() == limit as usize || more_exchanges)
     }
 }
 
+/// Rows cut into statements: no more than [`ROWS`], and of [`BYTES`] where one has several.
+pub(super) fn pieces<T>(rows: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]> {
+    let (mut pieces, mut from, mut sum) = (Vec::new(), 0, 0);
+    for (at, row) in rows.iter().enumerate() {
+        let size = size(row);
+        if at > from && (at - from == ROWS || sum + size > BYTES) {
+            pieces.push(&rows[from..at]);
+            (from, sum) = (at, 0);
+        }
+        sum += size;
+    }
+    pieces.extend((from < rows.len()).then(|| &rows[from..]));
+    pieces
+}
+
+/// As much of a text as its column takes, counted in characters: a server would refuse the whole flush for one too many.
+fn fitting(text: &Option<String>, most: usize) -> Option<&str> {
+    text.as_deref().map(|text| text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end]))
+}
+
 /// ` IN (?, ?, …)`
-fn push_in<'v, T>(sql: &mut QueryBuilder<Sqlite>, values: impl Iterator<Item = T>)
+pub(super) fn push_in<'v, T>(sql: &mut QueryBuilder<Any>, values: impl Iterator<Item = T>)
 where
-    T: 'v + Encode<'v, Sqlite> + Type<Sqlite>,
+    T: 'v + Encode<'v, Any> + Type<Any>,
 {
     sql.push(" IN (");
     let mut list = sql.separated(", ");
@@ -115,11 +137,11 @@ where
 }
 
 /// The numbers of those messages that the records know.
-async fn numbers(db: &mut SqliteConnection, digests: impl Iterator<Item = &Digest>) -> Result<Numbers, sqlx::Error> {
+async fn numbers(db: &mut AnyConnection, digests: impl Iterator<Item = &Digest>) -> Result<Numbers, sqlx::Error> {
     let digests: Vec<&Digest> = digests.collect();
     let mut numbers = Numbers::with_capacity(digests.len());
     for some in digests.chunks(ROWS) {
-        let mut sql = QueryBuilder::<Sqlite>::new("SELECT id, digest FROM messages WHERE digest");
+        let mut sql = QueryBuilder::new("SELECT id, digest FROM messages WHERE digest");
         push_in(&mut sql, some.iter().map(|digest| digest.as_slice()));
         for row in sql.build().fetch_all(&mut *db).await? {
             let digest: &[u8] = row.try_get("digest")?;
@@ -132,13 +154,12 @@ async fn numbers(db: &mut SqliteConnection, digests: impl Iterator<Item = &Diges
 }
 
 /// The decisive steps that the records know of these messages, by the message's number.
-async fn known_steps(db: &mut SqliteConnection, of: &Numbers) -> Result<HashMap<i64, Vec<Step>>, sqlx::Error> {
+async fn known_steps(db: &mut AnyConnection, of: &Numbers) -> Result<HashMap<i64, Vec<Step>>, sqlx::Error> {
     let mut known: HashMap<i64, Vec<Step>> = HashMap::new();
     let ids: Vec<i64> = of.values().copied().collect();
     let decisive = DECISIVE.map(|stage| format!("'{}'", stage.as_str())).join(", ");
     for some in ids.chunks(ROWS) {
-        let mut sql =
-            QueryBuilder::<Sqlite>::new("SELECT message, at, request_id, stage, detail FROM stages WHERE message");
+        let mut sql = QueryBuilder::new("SELECT message, at, request_id, stage, detail FROM stages WHERE message");
         push_in(&mut sql, some.iter().copied());
         sql.push(" AND stage IN (").push(&decisive).push(")");
         for row in sql.build().fetch_all(&mut *db).await? {
@@ -151,7 +172,7 @@ async fn known_steps(db: &mut SqliteConnection, of: &Numbers) -> Result<HashMap<
 }
 
 /// `None` for a stage that this program does not know.
-fn known_step(row: &SqliteRow) -> Result<Option<Step>, sqlx::Error> {
+fn known_step(row: &AnyRow) -> Result<Option<Step>, sqlx::Error> {
     let Some(stage) = Stage::parse(row.try_get("stage")?) else { return Ok(None) };
     let detail = serde_json::from_str(row.try_get("detail")?).unwrap_or_default();
     Ok(Some(Step { at: row.try_get("at")?, stage, request_id: row.try_get("request_id")?, detail }))
@@ -159,45 +180,66 @@ fn known_step(row: &SqliteRow) -> Result<Option<Step>, sqlx::Error> {
 
 type Parts = [String; 4];
 
-async fn upsert_messages(db: &mut SqliteConnection, rows: &[(Digest, Parts, MessageRow)]) -> Result<(), sqlx::Error> {
-    let mut sql = QueryBuilder::<Sqlite>::new(
+async fn upsert_messages(
+    db: &mut AnyConnection,
+    dialect: Dialect,
+    rows: &[(Digest, Parts, MessageRow)],
+) -> Result<(), sqlx::Error> {
+    let mut sql = QueryBuilder::new(
         "INSERT INTO messages \
         (digest, app, chat, sender, msg_id, request_id, outcome, reason, rule, action, received_at) ",
     );
     sql.push_values(rows, |mut values, (digest, [app, chat, sender, msg_id], row)| {
         values.push_bind(&digest[..]).push_bind(app).push_bind(chat).push_bind(sender).push_bind(msg_id);
-        values.push_bind(&row.request_id).push_bind(row.outcome.as_str()).push_bind(row.reason.as_ref());
-        values.push_bind(row.rule.as_ref()).push_bind(row.action.as_ref()).push_bind(row.received_at);
+        values.push_bind(&row.request_id).push_bind(row.outcome.as_str()).push_bind(fitting(&row.reason, WORDS));
+        values.push_bind(fitting(&row.rule, WORDS)).push_bind(fitting(&row.action, 64)).push_bind(row.received_at);
     });
-    sql.push(RENEW_MESSAGE);
+    sql.push(dialect.on_repeat(&["digest"], &["request_id", "outcome", "reason", "rule", "action"]));
     sql.build().execute(db).await.map(drop)
 }
 
-async fn insert_stages(db: &mut SqliteConnection, lines: &[Recorded], numbers: &Numbers) -> Result<(), sqlx::Error> {
-    let mut sql = QueryBuilder::<Sqlite>::new("INSERT INTO stages (message, line, at, request_id, stage, detail) ");
-    sql.push_values(lines, |mut values, Recorded { message, line, step, .. }| {
+async fn insert_stages(
+    db: &mut AnyConnection,
+    dialect: Dialect,
+    rows: &[(&Recorded, String)],
+    numbers: &Numbers,
+) -> Result<(), sqlx::Error> {
+    let mut sql = QueryBuilder::new("INSERT INTO stages (message, line, at, request_id, stage, detail) ");
+    sql.push_values(rows, |mut values, (Recorded { message, line, step, .. }, detail)| {
         values.push_bind(numbers.get(message)).push_bind(&line[..]).push_bind(step.at);
-        values.push_bind(&step.request_id).push_bind(step.stage.as_str());
-        // Texts as keys, values read from JSON: writing it back can't fail.
-        values.push_bind(serde_json::to_string(&step.detail).unwrap_or_default());
+        values.push_bind(&step.request_id).push_bind(step.stage.as_str()).push_bind(detail.as_str());
     });
-    sql.push(KEEP_STAGE);
+    sql.push(dialect.on_repeat(&["message", "line"], &[]));
     sql.build().execute(db).await.map(drop)
 }
 
 async fn upsert_deliveries(
-    db: &mut SqliteConnection,
+    db: &mut AnyConnection,
+    dialect: Dialect,
     rows: &[(Digest, Parts, DeliveryRow)],
     numbers: &Numbers,
 ) -> Result<(), sqlx::Error> {
-    let mut sql = QueryBuilder::<Sqlite>::new(
+    let mut sql = QueryBuilder::new(
         "INSERT INTO deliveries (id, message, request_id, app, chat, msg_id, state, reason, errcode, at) ",
     );
     sql.push_values(rows, |mut values, (message, [app, chat, _, msg_id], row)| {
         values.push_bind(&row.id).push_bind(numbers.get(message)).push_bind(&row.request_id);
         values.push_bind(app).push_bind(chat).push_bind(msg_id).push_bind(row.state.as_str());
-        values.push_bind(row.reason.as_ref()).push_bind(row.errcode).push_bind(row.at);
+        values.push_bind(fitting(&row.reason, WORDS)).push_bind(row.errcode).push_bind(row.at);
     });
-    sql.push(RENEW_DELIVERY);
+    sql.push(dialect.on_repeat(&["id"], &["state", "reason", "errcode", "at"]));
     sql.build().execute(db).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_bounded_in_rows_and_bytes() {
+        let cut = |sizes: &[usize]| pieces(sizes, |size| *size).iter().map(|piece| piece.len()).collect::<Vec<_>>();
+        assert_eq!(cut(&[]), [0; 0]);
+        assert_eq!(cut(&vec![1; 2 * ROWS + 1]), [ROWS, ROWS, 1]);
+        assert_eq!(cut(&[BYTES / 2, BYTES / 2, 1, 3 * BYTES, 1]), [2, 1, 1, 1]);
+    }
 }

@@ -154,6 +154,8 @@ pub enum Action {
     Help,
     /// Asks a service.
     Http(settings::HttpAction),
+    /// Asks a model.
+    Llm(settings::LlmAction),
     /// Mutes the chat, or lets it speak again.
     Mute(bool),
 }
@@ -166,6 +168,7 @@ impl Action {
             ),
             settings::Action::Help => Self::Help,
             settings::Action::Http(http) => Self::Http(http.clone()),
+            settings::Action::Llm(llm) => Self::Llm(llm.clone()),
         }))
     }
 
@@ -175,9 +178,15 @@ impl Action {
             Self::Reply(_) => "reply",
             Self::Help => "help",
             Self::Http(_) => "http",
+            Self::Llm(_) => "llm",
             Self::Mute(true) => "mute",
             Self::Mute(false) => "unmute",
         }
+    }
+
+    /// Whether it is shown what was said before, and what it says is remembered.
+    pub fn sees_session(&self) -> bool {
+        matches!(self, Self::Http(_) | Self::Llm(_))
     }
 
     /// Whether it can say anything of who the member is beyond their chat.
@@ -185,7 +194,7 @@ impl Action {
         match self {
             Self::Reply(template) => template.speaks_of_user(),
             Self::Http(_) => true,
-            Self::Help | Self::Mute(_) => false,
+            Self::Help | Self::Llm(_) | Self::Mute(_) => false,
         }
     }
 }

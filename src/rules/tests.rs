@@ -78,6 +78,11 @@ fn message(msg_type: &str, text: &str, chat_kind: ChatKind) -> Message {
     }
 }
 
+/// A text in a group.
+pub(crate) fn text(words: &str) -> Message {
+    message("text", words, ChatKind::Group)
+}
+
 /// A decision in one line: `run <rule> <args>`, `say <rule>`, `block <rule>`, `ignore <reason>`.
 fn line(decision: Decision) -> String {
     match decision {

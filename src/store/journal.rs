@@ -30,6 +30,11 @@ pub enum Stage {
     Settled,
     /// An operator ended a delivery by hand: `delivery`, `action`, `by` (whose token), `resent_as`.
     Operated,
+    /// Something was said in a session, for the archive: `turns`, and `vars` where it knows them. Its key names the session
+    /// and the message.
+    Exchanged,
+    /// A session was forgotten on demand. Its key names the session, and no message.
+    Forgotten,
 }
 
 impl Stage {
@@ -44,14 +49,20 @@ impl Stage {
             Self::Retried => "retried",
             Self::Settled => "settled",
             Self::Operated => "operated",
+            Self::Exchanged => "exchanged",
+            Self::Forgotten => "forgotten",
         }
     }
     /// The reverse of [`Stage::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
         use Stage::*;
-        [Accepted, Duplicate, Expired, Handled, Answered, Retried, Settled, Operated]
+        [Accepted, Duplicate, Expired, Handled, Answered, Retried, Settled, Operated, Exchanged, Forgotten]
             .into_iter()
             .find(|s| s.as_str() == word)
+    }
+    /// Whether its line is of a session and not of a message's trail.
+    pub fn is_of_session(self) -> bool {
+        matches!(self, Self::Exchanged | Self::Forgotten)
     }
 }
 

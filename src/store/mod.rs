@@ -25,6 +25,7 @@ mod operators;
 mod options;
 mod outage;
 pub mod redis;
+mod session;
 mod spool;
 mod status;
 mod wakeups;
@@ -34,7 +35,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Secret, Session};
+use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Secret, SessionKey};
 pub use held::{Held, HeldLeases};
 pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
 pub use late::{Answered, LateAnswer, LateTicket, Waiting};
@@ -43,6 +44,7 @@ pub use notes::{Note, NoteWrite, Noted};
 pub use operators::{Operated, Operation, Tuning};
 pub use options::Options;
 pub use outage::Outage;
+pub use session::{Exchange, Remembered};
 pub use spool::{Appended, Spool, Spooled};
 pub use status::{ChatStatus, Depth};
 pub use wakeups::Wakeups;
@@ -144,8 +146,8 @@ pub struct ClaimedMessage {
     pub lease: Lease,
     /// The message.
     pub message: Message,
-    /// What was remembered of its sender in its chat.
-    pub session: Session,
+    /// What is remembered of its sender in its chat.
+    pub remembered: Remembered,
     /// Whether its mark already held its own id: it was claimed before, and its worker never finished.
     pub redelivered: bool,
     /// Whether an admin muted its chat.
@@ -164,8 +166,8 @@ pub struct Commit {
     pub request_id: String,
     /// How long the mark lives from now.
     pub mark_ttl: Duration,
-    /// The new session, where it changed, and how long it is kept.
-    pub session: Option<(Session, Duration)>,
+    /// What was said, where an action that sees the session said something.
+    pub exchange: Option<Exchange>,
     /// Replies, in order; all of one chat. May be empty.
     pub replies: Vec<Delivery>,
     /// Turn of the out-lane: `now − weight × head_start`. An operator's weight in the store wins over `weight`.
@@ -400,6 +402,13 @@ pub trait Store: Send + Sync + 'static {
     /// What the message that waits under `request_id` in this chat is, if one does.
     async fn waiting(&self, lane: &Lane, request_id: &str) -> Result<Option<Waiting>>;
 
+    /// What is remembered under this name.
+    async fn session(&self, key: &SessionKey) -> Result<Remembered>;
+
+    /// Forgets a session: it is there and empty for `keep`, so that nothing older is looked for, and a `forgotten` line is
+    /// left for the archive.
+    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()>;
+
     /// Queues a late answer, once per seq.
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered>;
 
@@ -438,6 +447,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Forgets a batch that is safe in the records. Compare-and-set: a batch that another process trimmed is passed over.
     async fn trim_journal(&self, batch: &JournalBatch) -> Result<()>;
+
+    /// As [`Store::trim_journal`], and in the same step puts `keep`, lines of the batch, at the journal's end. Answers whether
+    /// the batch was still there.
+    async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool>;
 
     /// How deep it is.
     async fn depth(&self) -> Result<Depth>;

@@ -87,7 +87,7 @@ impl Default for Metrics {
         r.register("store_errors", "Store calls that failed, by verb", new.store_errors.clone());
         r.register(
             "journal_lines",
-            "Journal lines by what became of them (recorded, unreadable)",
+            "Journal lines by what became of them (recorded, unreadable, given_up: the database was away)",
             new.journal_lines.clone(),
         );
         r.register("ack_seconds", "From a callback's arrival to its answer", new.ack.clone());
@@ -143,6 +143,10 @@ impl Metrics {
         for (kind, count) in [("recorded", recorded), ("unreadable", unreadable)] {
             self.journal_lines.get_or_create(&Kind { kind }).inc_by(count as u64);
         }
+    }
+    /// Journal lines were given up because too many waited for the records.
+    pub fn given_up(&self, lines: usize) {
+        self.journal_lines.get_or_create(&Kind { kind: "given_up" }).inc_by(lines as u64);
     }
     /// What the store holds now.
     pub fn depth(&self, depth: Depth) {

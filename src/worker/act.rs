@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use tracing::info;
 
-use super::handle::{Decided, Exchange};
+use super::handle::{Decided, Said};
+use super::recall::recall;
 use super::{AppRuntime, Context, profile, through_outages};
 use crate::action::{self, Answer};
 use crate::config::settings::Terms;
@@ -35,13 +36,15 @@ pub(super) async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMe
         let reason = Some("not_bound".to_owned());
         return Decided { outcome: Outcome::Queued, reason, messages: vec![text(instead)], action: None, ..decided };
     }
+    let sees_session = run.action.sees_session();
+    let recalled = recall(context, app, claimed, sees_session).await;
     let named = context.directory.chat_name(&message.app, &message.chat_id);
     let configured = app.settings.chats.get(&message.chat_id).and_then(|chat| chat.name.as_deref());
     let request = action::Request {
         message,
         chat_name: configured.or(named.as_deref()),
         run,
-        session: &claimed.session,
+        session: &recalled.session,
         profile: &profile,
         rules: &app.rules,
     };
@@ -54,16 +57,18 @@ pub(super) async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMe
         Err(error) => return decided.failed(&message.request_id, error.to_string()),
     };
     match remember(context, app, message, run, &answer).await {
-        Ok(confirmation) => said(decided, run, answer, confirmation),
+        Ok(confirmation) => {
+            let upon = sees_session.then_some(Said { upon: recalled, vars: None });
+            said(decided, upon, answer, confirmation)
+        }
         Err(error) => decided.failed(&message.request_id, format!("what was to be kept: {error}")),
     }
 }
 
 /// What the answer makes of the message.
-fn said(decided: Decided, run: &Run, answer: Answer, confirmation: Option<&str>) -> Decided {
-    let exchange = matches!(*run.action, Action::Http(_)).then(Exchange::default);
+fn said(decided: Decided, upon: Option<Said>, answer: Answer, confirmation: Option<&str>) -> Decided {
     let (mut messages, vars) = match answer {
-        Answer::Later => return Decided { outcome: Outcome::Waiting, exchange, ..decided },
+        Answer::Later => return Decided { outcome: Outcome::Waiting, said: upon, ..decided },
         Answer::Silent => (Vec::new(), None),
         Answer::Say { messages, vars, .. } => (messages, vars),
     };
@@ -71,7 +76,7 @@ fn said(decided: Decided, run: &Run, answer: Answer, confirmation: Option<&str>)
         messages.extend(confirmation.map(text));
     }
     let outcome = if messages.is_empty() { Outcome::Silent } else { Outcome::Queued };
-    Decided { outcome, messages, exchange: exchange.map(|_| Exchange { vars }), ..decided }
+    Decided { outcome, messages, said: upon.map(|said| Said { vars, ..said }), ..decided }
 }
 
 /// Stores what outlives the message; answers what the member is told of it where the action itself says nothing.

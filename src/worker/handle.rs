@@ -8,13 +8,16 @@ use futures_util::FutureExt;
 use serde_json::{Value, json};
 use tracing::{error, warn};
 
+use super::recall::Recalled;
 use super::reply::Origin;
-use super::{AppRuntime, Context, act::act, session, through_outages};
+use super::session::{self, After};
+use super::{AppRuntime, Context, act::act, through_outages};
 use crate::action;
 use crate::member::mask_phones_in;
-use crate::model::{Outcome, ReplyTo, now_ms};
+use crate::model::{Message, Outcome, ReplyTo, now_ms};
+use crate::records;
 use crate::rules::{Action, Decision, Trigger, texts};
-use crate::store::{Admitted, ClaimedMessage, Commit, Knock, LateTicket, Line, Stage, Turn};
+use crate::store::{Admitted, ClaimedMessage, Commit, Exchange, Knock, LateTicket, Line, Stage, Turn};
 use crate::wecom::message;
 
 /// What handling decided, before it is a commit.
@@ -25,27 +28,27 @@ pub(super) struct Decided {
     pub outcome: Outcome,
     pub reason: Option<String>,
     pub messages: Vec<Value>,
-    /// For the session.
-    pub exchange: Option<Exchange>,
+    /// What an action that sees the session said of it.
+    pub said: Option<Said>,
 }
 
-/// What an action that sees the session said of it.
-#[derive(Default)]
-pub(super) struct Exchange {
+/// An exchange: upon which session, and the vars that the action set.
+pub(super) struct Said {
+    pub upon: Recalled,
     pub vars: Option<serde_json::Map<String, Value>>,
 }
 
 impl Decided {
     /// Nothing is said.
     pub fn ends(outcome: Outcome, rule: Option<String>, reason: Option<String>) -> Self {
-        Self { rule, trigger: None, action: None, outcome, reason, messages: Vec::new(), exchange: None }
+        Self { rule, trigger: None, action: None, outcome, reason, messages: Vec::new(), said: None }
     }
 
     /// The backend failed: the member gets one short apology, the reason goes to the log and the trail.
     pub fn failed(self, request_id: &str, reason: String) -> Self {
         error!(request_id, rule = self.rule, %reason, "an action failed");
         let messages = vec![action::apology(request_id)];
-        Self { outcome: Outcome::Queued, reason: Some(reason), messages, exchange: None, ..self }
+        Self { outcome: Outcome::Queued, reason: Some(reason), messages, said: None, ..self }
     }
 }
 
@@ -104,7 +107,7 @@ async fn unheard(
         Decision::Say { .. } => None,
         Decision::Run(run) => match *run.action {
             Action::Mute(muted) => Some(muted),
-            Action::Reply(_) | Action::Help | Action::Http(_) => None,
+            Action::Reply(_) | Action::Help | Action::Http(_) | Action::Llm(_) => None,
         },
     };
     if claimed.muted && mutes != Some(false) {
@@ -150,16 +153,11 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
             why = found.as_ref().err().map(ToString::to_string), "alarm: the reply was dropped, it has no way out");
     }
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
-    let session = decided.exchange.take().map(|exchange| {
-        // By what a member says of themselves the session is no place to remember them.
-        let is_binding = decided.trigger == Some(Trigger::Binding.as_str());
-        let said = if is_binding { mask_phones_in(&message.text) } else { message.text.clone() };
-        let (session, fits) = session::after(claimed.session.clone(), &said, &decided.messages, exchange.vars);
-        if !fits {
-            warn!(request_id = %message.request_id, "the action's vars are too large; they stay as they were");
-        }
-        (session, session::KEPT)
-    });
+    // What a member says of themselves is no turn to be shown, or kept, whole.
+    let is_binding = decided.trigger == Some(Trigger::Binding.as_str());
+    let masked = is_binding.then(|| Message { text: mask_phones_in(&message.text), ..message.clone() });
+    let heard = masked.as_ref().unwrap_or(message);
+    let exchange = decided.said.take().map(|said| exchange(app, heard, &decided.messages, said));
     let handled = json!({
         "rule": decided.rule, "trigger": decided.trigger, "action": decided.action, "outcome": decided.outcome.as_str(), "reason": decided.reason,
         "replies": &replies.summary, "elapsed_ms": millis(began.elapsed()), "redelivered": claimed.redelivered,
@@ -177,7 +175,7 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
         key: origin.key,
         request_id: origin.request_id,
         mark_ttl: app.settings.mark_ttl(message),
-        session,
+        exchange,
         replies: replies.deliveries,
         turn: Turn {
             weight: found.as_ref().map_or(1, |route| route.weight),
@@ -189,6 +187,26 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
     };
     let Decided { rule, action, reason, .. } = decided;
     Handled { commit, outcome, rule, action, reason, replies: replies.summary }
+}
+
+/// What the session is after this exchange.
+fn exchange(app: &AppRuntime, message: &Message, messages: &[Value], said: Said) -> Exchange {
+    let (bounds, Said { upon, vars }) = (&app.settings.session, said);
+    let Recalled { key, session: before, forgotten, whole } = upon;
+    let had_vars = !before.vars.is_empty();
+    let After { session, turns, fits } = session::after(before, bounds, message, messages, vars);
+    if !fits {
+        warn!(request_id = %message.request_id, "the action's vars are too large (session.max_vars); they stay as they were");
+    }
+    // Where older vars may be that we were not shown, none must not mean that there are none.
+    let vars = (!session.vars.is_empty() || (whole && had_vars)).then_some(&session.vars);
+    let line = bounds.archive.then(|| Line {
+        stage: Stage::Exchanged,
+        request_id: message.request_id.clone(),
+        key: key.line_key(&message.msg_id),
+        detail: records::exchange(&turns, vars),
+    });
+    Exchange { key, session, keep: bounds.keep, forgotten, line }
 }
 
 /// The commit that takes the place of one whose replies found no room in the chat's out-lane.

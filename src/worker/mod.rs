@@ -9,6 +9,7 @@
 mod act;
 mod handle;
 mod profile;
+mod recall;
 pub mod reply;
 mod session;
 
@@ -26,6 +27,7 @@ use crate::config::{Settings, settings};
 use crate::crash::{self, Point};
 use crate::directory::Directory;
 use crate::model::{Lane, Outcome, now_ms};
+use crate::records::Records;
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 use crate::stop::Stop;
@@ -34,6 +36,7 @@ use crate::store::{
     StoreError,
 };
 use crate::telemetry::{Health, Metrics};
+use recall::Archive;
 
 /// The loop's name in `/livez`.
 const LOOP: &str = "workers";
@@ -53,6 +56,7 @@ struct Context {
     apps: BTreeMap<String, AppRuntime>,
     routes: Arc<Routes>,
     actions: Actions,
+    archive: Archive,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     held: Arc<HeldLeases>,
@@ -82,6 +86,7 @@ impl Workers {
         routes: Arc<Routes>,
         actions: Actions,
         directory: Arc<Directory>,
+        records: Records,
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Result<Self, RuleError> {
@@ -95,6 +100,7 @@ impl Workers {
             };
             apps.insert(id.clone(), runtime);
         }
+        let archive = Archive::new(records);
         let held = HeldLeases::new(store.clone(), Side::In, settings.workers.lease);
         Ok(Self(Arc::new(Context {
             store,
@@ -102,6 +108,7 @@ impl Workers {
             apps,
             routes,
             actions,
+            archive,
             metrics,
             health,
             held,

@@ -1,33 +1,42 @@
-//! What is remembered of a member in a chat between two messages, and its bounds. Pure: the store reads it with the
-//! claim and writes it in the commit step (P4).
-
-use std::time::Duration;
+//! What is remembered between two messages, and its bounds. Pure: the store reads it with the claim and writes it in the
+//! commit step (P4).
 
 use serde_json::{Map, Value};
 
-use crate::model::{Role, Session, SessionTurn};
+use crate::config::settings::{self, SessionScope};
+use crate::model::{Message, Role, Session, SessionTurn};
 
-/// How long a session is kept in the store after its last message.
-pub(super) const KEPT: Duration = Duration::from_secs(24 * 3600);
-/// Turns kept, both sides counted.
-const MAX_TURNS: usize = 20;
-/// Bytes kept of one turn.
-const MAX_TURN_BYTES: usize = 2048;
-/// Bytes that `vars` may take as JSON.
-const MAX_VARS_BYTES: usize = 16 * 1024;
+/// A session after one exchange, and what of it is new.
+#[derive(Debug, PartialEq)]
+pub(super) struct After {
+    pub session: Session,
+    /// The turns of this exchange.
+    pub turns: Vec<SessionTurn>,
+    /// Whether the vars that the action set found room; where not, they are as they were.
+    pub fits: bool,
+}
 
-/// The session after one exchange: the member's words, ours, and the vars that the action set (`null` takes one away).
-/// Vars that would outgrow the bound are left as they were; the second answer says so.
+/// The session after a member's words and ours, and the vars that the action set (`null` takes one away).
 pub(super) fn after(
     mut session: Session,
-    said: &str,
+    bounds: &settings::Session,
+    message: &Message,
     replies: &[Value],
     vars: Option<Map<String, Value>>,
-) -> (Session, bool) {
-    session.turns.push(SessionTurn { role: Role::User, text: cut(said) });
-    let answers = replies.iter().filter_map(content).map(|text| SessionTurn { role: Role::Bot, text: cut(text) });
-    session.turns.extend(answers);
-    let surplus = session.turns.len().saturating_sub(MAX_TURNS);
+) -> After {
+    let turn = |role, text: &str, name| {
+        let text = text[..text.floor_char_boundary(bounds.max_turn)].to_owned();
+        SessionTurn { role, text, name }
+    };
+    let name = match bounds.scope {
+        SessionScope::Sender => None,
+        SessionScope::Chat => message.sender_name.clone(),
+    };
+    let mut turns = vec![turn(Role::User, &message.text, name)];
+    turns.extend(replies.iter().filter_map(content).map(|text| turn(Role::Bot, text, None)));
+    turns.truncate(bounds.turns);
+    session.turns.extend(turns.iter().cloned());
+    let surplus = session.turns.len().saturating_sub(bounds.turns);
     session.turns.drain(..surplus);
 
     let mut merged = session.vars.clone();
@@ -38,11 +47,11 @@ pub(super) fn after(
             merged.insert(name, value);
         }
     }
-    let fits = serde_json::to_string(&merged).is_ok_and(|json| json.len() <= MAX_VARS_BYTES);
+    let fits = serde_json::to_string(&merged).is_ok_and(|json| json.len() <= bounds.max_vars);
     if fits {
         session.vars = merged;
     }
-    (session, fits)
+    After { session, turns, fits }
 }
 
 fn content(message: &Value) -> Option<&str> {
@@ -50,15 +59,20 @@ fn content(message: &Value) -> Option<&str> {
     message.get(kind)?.get("content")?.as_str()
 }
 
-fn cut(text: &str) -> String {
-    text[..text.floor_char_boundary(MAX_TURN_BYTES)].to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::rules::tests::text;
+
+    fn bounds() -> settings::Session {
+        settings::Session { max_vars: 1000, ..settings::Session::default() }
+    }
+
+    fn said(words: &str) -> Message {
+        Message { sender_name: Some("小王".into()), ..text(words) }
+    }
 
     #[test]
     fn turns_and_vars_follow_an_exchange() {
@@ -66,24 +80,32 @@ mod tests {
         session.vars.insert("old".into(), json!(1));
         let vars = json!({"n": 2, "old": null}).as_object().cloned();
         let reply = json!({"msgtype": "markdown", "markdown": {"content": "yes"}});
-        let (session, fits) = after(session, "hi", &[reply], vars);
+        let After { session, turns, fits } = after(session, &bounds(), &said("hi"), &[reply], vars);
         assert!(fits);
         assert_eq!(session.vars, json!({"n": 2}).as_object().cloned().expect("an object"));
-        let turns: Vec<_> = session.turns.iter().map(|t| (t.role, t.text.as_str())).collect();
-        assert_eq!(turns, [(Role::User, "hi"), (Role::Bot, "yes")]);
+        let words: Vec<_> = turns.iter().map(|t| (t.role, t.text.as_str(), t.name.as_deref())).collect();
+        assert_eq!(words, [(Role::User, "hi", None), (Role::Bot, "yes", None)]);
+        assert_eq!(session.turns, turns);
+    }
+
+    #[test]
+    fn a_shared_session_says_who_spoke() {
+        let shared = settings::Session { scope: SessionScope::Chat, ..bounds() };
+        let turns = after(Session::default(), &shared, &said("hi"), &[], None).turns;
+        assert_eq!(turns[0].name.as_deref(), Some("小王"));
     }
 
     #[test]
     fn sessions_are_bounded() {
         let mut session = Session::default();
         for i in 0..50 {
-            session = after(session, &format!("{i}{}", "你".repeat(2000)), &[], None).0;
+            session = after(session, &bounds(), &said(&format!("{i}{}", "你".repeat(2000))), &[], None).session;
         }
-        assert_eq!(session.turns.len(), MAX_TURNS);
-        assert!(session.turns[0].text.starts_with("30你") && session.turns[0].text.len() <= MAX_TURN_BYTES);
+        assert_eq!(session.turns.len(), bounds().turns);
+        assert!(session.turns[0].text.starts_with("30你") && session.turns[0].text.len() <= bounds().max_turn);
 
-        let huge = json!({"x": "y".repeat(MAX_VARS_BYTES)}).as_object().cloned();
-        let (session, fits) = after(session, "hi", &[], huge);
+        let huge = json!({"x": "y".repeat(bounds().max_vars)}).as_object().cloned();
+        let After { session, fits, .. } = after(session, &bounds(), &said("hi"), &[], huge);
         assert!(!fits && session.vars.is_empty());
     }
 }

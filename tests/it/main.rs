@@ -11,10 +11,15 @@ mod crash;
 mod gateway;
 
 mod hands;
+mod mariadb_server;
 mod members;
+mod memory;
+mod model_server;
 mod pace;
 mod proxy;
+mod records;
 mod redis_server;
+mod sessions;
 mod simulate;
 mod spool;
 mod stopping;

@@ -141,6 +141,7 @@ impl Drop for RedisServer {
     }
 }
 
-fn free_port() -> u16 {
+/// A port that nobody has now.
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }

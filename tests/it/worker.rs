@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use wecom_gateway::action::{self, Actions};
 use wecom_gateway::directory::Directory;
+use wecom_gateway::records::Records;
 use wecom_gateway::sender::route::Routes;
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::stop::Stop;
@@ -29,7 +30,8 @@ async fn a_stop_amid_a_claim_gives_the_lanes_back() {
     let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
     let directory = Directory::new(shared.clone(), settings.clone(), action::http_client().unwrap());
     let directory = Arc::new(directory);
-    let workers = Workers::new(shared.clone(), settings, routes, actions, directory, metrics, health).unwrap();
+    let records = Records::open(&settings.database.url).await.unwrap();
+    let workers = Workers::new(shared.clone(), settings, routes, actions, directory, records, metrics, health).unwrap();
 
     store.hold_claims(true);
     enqueue(&shared, arrival("c1", "u1", "m1", "r1")).await;

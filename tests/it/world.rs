@@ -136,6 +136,12 @@ impl World {
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     }
 
+    /// `DELETE /api/v1/…`: the status.
+    pub async fn delete(&self, path: &str) -> u16 {
+        let url = format!("http://{}/api/v1/{path}", self.app.admin_addr());
+        self.http.delete(&url).send().await.unwrap().status().as_u16()
+    }
+
     /// `PATCH /api/v1/chats/…`: status and answer.
     pub async fn patch(&self, chat: &str, body: &Value) -> (u16, Value) {
         let url = format!("http://{}/api/v1/chats/{APP}/{chat}", self.app.admin_addr());

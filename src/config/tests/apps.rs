@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{AES_KEY, Folder, blames, each_app_fault, json, robot};
-use crate::config::settings::{AppKind, ChatWay, JsonAuth, OnUnknown};
+use crate::config::settings::{self, AppKind, ChatWay, JsonAuth, OnUnknown, SessionScope};
 
 const HOOK: &str = "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=";
 
@@ -267,4 +267,24 @@ fn chats() {
         (app.chats["b"].pace.limit, app.chats["b"].weight, app.chats["b"].name.as_deref()),
         (100, 100, Some("VIP 群"))
     );
+}
+
+#[test]
+fn sessions() {
+    each_app_fault(&[
+        (robot("session = { scope = \"chat\" }"), "session.scope", &["[workers] order = \"chat\""]),
+        (robot("session = { scope = \"group\" }"), "session.scope", &["\"sender\", \"chat\""]),
+        (robot("session = { turns = 1 }"), "session.turns", &["from 2 to 1000"]),
+        (robot("session = { keep = \"0s\" }"), "session.keep", &["no time at all"]),
+        (robot("session = { max_turn = \"2KB\" }"), "session.max_turn", &["no size"]),
+        (robot("session = { max_vars = \"2MiB\" }"), "session.max_vars", &["at most", "1MiB"]),
+    ]);
+    let shared =
+        Folder::new().gateway("workers = { order = \"chat\" }").app("a", &robot("session = { scope = \"chat\" }"));
+    let session = shared.settings().apps["a"].session.clone();
+    assert_eq!(session, settings::Session { scope: SessionScope::Chat, ..settings::Session::default() });
+    let keys = "session = { turns = 4, keep = \"7d\", max_turn = \"1KiB\", max_vars = \"2KiB\", archive = false }";
+    let session = Folder::new().app("a", &robot(keys)).settings().apps["a"].session.clone();
+    assert_eq!((session.turns, session.keep.as_secs(), session.max_turn), (4, 7 * 86_400, 1024));
+    assert_eq!((session.max_vars, session.archive), (2048, false));
 }

@@ -26,6 +26,7 @@ fn an_empty_file_gives_the_defaults_of_the_contract() {
     assert_eq!((s.store.replicas, s.store.max_waiting, s.workers.poison_after), (0, 1_000_000, 5));
     assert!(s.store.fsync);
     assert_eq!((s.database.url.expose(), s.database.retain), ("sqlite://data/records.db", secs(30 * 86_400)));
+    assert_eq!(s.database.journal_limit, 500_000);
     assert_eq!((s.dedup.ttl, s.dedup.window, s.dedup.max_skew), (secs(3600), secs(10), Some(secs(1800))));
     assert_eq!((s.workers.concurrency, s.workers.lease, s.workers.order), (512, secs(30), Order::Sender));
     assert_eq!((s.sender.timeout, s.sender.lease, s.sender.head_start), (secs(5), secs(30), secs(5)));
@@ -136,6 +137,8 @@ fn addresses() {
         ("store = { redis = \"redis://h:port\" }", "store.redis", &["redis://host:port"]),
         ("database = { url = \"data/records.db\" }", "database.url", &["sqlite://"]),
         ("database = { url = \"sqlite://\" }", "database.url", &["no file"]),
+        ("database = { url = \"mysql://u:p@h\" }", "database.url", &["no MySQL address", "<database>"]),
+        ("database = { url = \"mysql://u:p@:x/db\" }", "database.url", &["no MySQL address", "percent-encoded"]),
         ("wecom = { api_base = \"http://10.0.0.5\" }", "wecom.api_base", &["https://", "loopback"]),
     ]);
     for base in ["http://127.0.0.1:7000", "http://[::1]:7000", "http://localhost/x", "https://proxy.example/wx"] {
@@ -209,7 +212,11 @@ fn what_this_version_does_not_have_is_said_plainly() {
             "store.redis",
             &["redis+sentinel://", "not available"],
         ),
-        ("database = { url = \"mysql://u:p@h/db\" }", "database.url", &["not available in this version", "sqlite://"]),
+        (
+            "database = { url = \"postgres://u:p@h/db\" }",
+            "database.url",
+            &["not available in this version", "mysql://"],
+        ),
     ]);
 }
 

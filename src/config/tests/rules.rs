@@ -153,11 +153,6 @@ fn actions() {
         (mention("\"help\""), "mention.action", &["a string", "a table"]),
         (mention("{}"), "mention.action.type", &["missing", "\"reply\", \"http\", \"llm\", \"help\""]),
         (mention("{ type = \"htpp\", url = \"x\" }"), "mention.action.type", &["did you mean \"http\""]),
-        (
-            mention("{ type = \"llm\", model = \"m\", api_key = \"k\" }"),
-            "mention.action.type",
-            &["not available in this version", "http"],
-        ),
         (mention("{ type = \"reply\" }"), "mention.action.text", &["missing"]),
         (mention("{ type = \"reply\", text = \"\" }"), "mention.action.text", &["empty"]),
         (mention("{ type = \"help\", text = \"x\" }"), "mention.action.text", &["unknown"]),
@@ -177,6 +172,40 @@ fn actions() {
     let Some(Action::Http(http)) = &app.rules.mention else { panic!("an http action") };
     assert_eq!((http.url.as_str(), http.timeout.as_secs()), ("http://o:9000/bot", 8));
     assert_eq!(http.secret.as_ref().map(|s| s.expose()), Some("ops-secret"));
+}
+
+#[test]
+fn models() {
+    let llm = |keys: &str| {
+        let action = format!("type = \"llm\", base_url = \"http://llm:8000/v1/\", model = \"m\", {keys}");
+        robot(&format!("[mention]\naction = {{ {action} }}"))
+    };
+    let only = |key: &str| robot(&format!("[mention]\naction = {{ type = \"llm\", {key} }}"));
+    each_app_fault(&[
+        (only("model = \"m\""), "mention.action.base_url", &["missing", "http://llm:8000/v1"]),
+        (only("base_url = \"http://l\""), "mention.action.model", &["missing"]),
+        (llm("api_key = \"\""), "mention.action.api_key", &["empty"]),
+        (llm("timeout = \"11m\""), "mention.action.timeout", &["11m", "max_reply_age (10m)"]),
+        (llm("temperature = 3"), "mention.action.temperature", &["0 to 2"]),
+        (llm("temperature = \"hot\""), "mention.action.temperature", &["0 to 2"]),
+        (llm("max_tokens = 0"), "mention.action.max_tokens", &["from 1"]),
+        (llm("max_answer = \"0B\""), "mention.action.max_answer", &["nothing of an answer"]),
+        (llm("format = \"html\""), "mention.action.format", &["\"text\", \"markdown\""]),
+        (llm("contxt = 1"), "mention.action.contxt", &["did you mean \"context\""]),
+    ]);
+    let app = Folder::new().app("a", &llm("api_key = \"${OPS_TOKEN}\", temperature = 1")).settings().apps["a"].clone();
+    let Some(Action::Llm(llm)) = &app.rules.mention else { panic!("an llm action") };
+    assert_eq!(llm.endpoint.as_str(), "http://llm:8000/v1/chat/completions");
+    assert_eq!(llm.api_key.as_ref().map(|key| key.expose()), Some("ops-secret"));
+    assert_eq!(
+        (llm.timeout.as_secs(), llm.max_age.as_secs(), llm.context, llm.temperature),
+        (30, 600, 4000, Some(1.0))
+    );
+    // The default gives way to a short age.
+    let hasty = "max_reply_age = \"20s\"\n".to_owned();
+    let action = "[mention]\naction = { type = \"llm\", base_url = \"http://l\", model = \"m\" }";
+    let app = Folder::new().app("a", &robot(&(hasty + action))).settings().apps["a"].clone();
+    assert!(matches!(&app.rules.mention, Some(Action::Llm(llm)) if llm.timeout.as_secs() == 20));
 }
 
 #[test]

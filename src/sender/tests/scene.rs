@@ -136,7 +136,7 @@ impl Scene {
             key: message.key(),
             request_id: message.request_id.clone(),
             mark_ttl: MINUTE * 60,
-            session: None,
+            exchange: None,
             replies: replies.collect(),
             turn: Turn { weight: 1, head_start: Duration::ZERO },
             depth_limit: 1000,
@@ -243,7 +243,7 @@ impl Scene {
                 max_waiting: 1000,
                 fsync: true,
             },
-            database: settings::Database { url: Secret::default(), retain: MINUTE },
+            database: settings::Database { url: Secret::default(), retain: MINUTE, journal_limit: 1000 },
             dedup: settings::Dedup { ttl: MINUTE * 60, window: Duration::ZERO, max_skew: None },
             workers: settings::Workers {
                 concurrency: 1,

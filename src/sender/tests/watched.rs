@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::model::{Lane, Secret};
+use crate::model::{Lane, Secret, SessionKey};
 use crate::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Result, Settle,
-    Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Remembered,
+    Result, Settle, Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 
 /// How one call goes wrong.
@@ -157,6 +157,12 @@ impl Store for Watched {
     async fn waiting(&self, lane: &Lane, request_id: &str) -> Result<Option<Waiting>> {
         self.inner.waiting(lane, request_id).await
     }
+    async fn session(&self, key: &SessionKey) -> Result<Remembered> {
+        self.inner.session(key).await
+    }
+    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()> {
+        self.inner.forget_session(key, keep).await
+    }
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {
         self.inner.answer_late(answer).await
     }
@@ -195,6 +201,9 @@ impl Store for Watched {
     }
     async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
         self.inner.trim_journal(batch).await
+    }
+    async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool> {
+        self.inner.rotate_journal(batch, keep).await
     }
     async fn depth(&self) -> Result<Depth> {
         self.inner.depth().await

@@ -5,8 +5,9 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::outbound::{self, Outgoing};
+use super::session;
 use super::step::{Step, millis, new_lease_id};
-use crate::model::{Lane, MessageKey, Session};
+use crate::model::{Lane, MessageKey};
 use crate::store::{
     Arrival, Claimed, ClaimedMessage, Commit, Committed, Enqueued, Lease, Poisoned, Result, Side, Stage,
 };
@@ -146,7 +147,7 @@ fn place(step: &Step<'_>, lane: Option<InLane>, message: &NewMessage) -> Result<
 pub(super) struct HeadMessage {
     lease: Lease,
     body: String,
-    session: Option<String>,
+    session: session::Kept,
     redelivered: bool,
     muted: bool,
 }
@@ -154,10 +155,10 @@ pub(super) struct HeadMessage {
 impl HeadMessage {
     /// Reads the JSON, outside of the writer.
     pub fn read(self) -> Result<ClaimedMessage> {
-        let session = self.session.map_or_else(|| Ok(Session::default()), |body| super::from_json(&body))?;
+        let remembered = self.session.read()?;
         let message = super::from_json(&self.body)?;
         let Self { lease, redelivered, muted, .. } = self;
-        Ok(ClaimedMessage { lease, message, session, redelivered, muted })
+        Ok(ClaimedMessage { lease, message, remembered, redelivered, muted })
     }
 }
 
@@ -257,22 +258,20 @@ fn take(step: &Step<'_>, lane: InLane, head: Stored, redelivered: bool, lease: D
         .execute(params![lane.id, lane.head, step.after(lease), id, lane.crashes])?;
     let lease = Lease { lane: Lane::from_encoded(lane.lane), id };
     let muted = super::members::is_muted(step, &head.key)?;
-    Ok(HeadMessage { lease, session: step.session(&head.key)?, body: head.body, redelivered, muted })
+    let session = session::read(step, head.key.session())?;
+    Ok(HeadMessage { lease, session, body: head.body, redelivered, muted })
 }
 
 /// A [`Commit`] whose parts are written out before the writer is asked.
 pub(super) struct Finish {
     commit: Commit,
-    session: Option<(String, Duration)>,
+    session: Option<String>,
     outgoing: Outgoing,
 }
 
 impl Finish {
     pub fn of(commit: Commit) -> Result<Self> {
-        let session = match &commit.session {
-            Some((session, ttl)) => Some((super::to_json(session)?, *ttl)),
-            None => None,
-        };
+        let session = commit.exchange.as_ref().map(|exchange| super::to_json(&exchange.session)).transpose()?;
         let [app, chat, ..] = commit.key.parts();
         let outgoing = Outgoing::of(Lane::of_chat(&app, &chat), &commit.replies, commit.turn, commit.depth_limit)?;
         Ok(Self { commit, session, outgoing })
@@ -288,8 +287,8 @@ pub(super) fn commit(step: &Step<'_>, finish: &Finish) -> Result<Committed> {
     lane.drop_head(step)?;
     lane.put_back(step)?;
     step.set_mark(commit.key.as_str(), &commit.request_id, true, millis(commit.mark_ttl))?;
-    if let Some((body, ttl)) = session {
-        step.set_session(&commit.key, body, *ttl)?;
+    if let (Some(exchange), Some(body)) = (&commit.exchange, session) {
+        session::write(step, exchange, body)?;
     }
     if let Some(ticket) = &commit.await_late {
         super::late::open_ticket(step, outgoing.lane(), &commit.request_id, &commit.key, ticket)?;

@@ -5,7 +5,8 @@
 //! reading JSON) is done in the caller's task. Nothing of the state lives in memory: after a crash the file is everything.
 //!
 //! - `database`, `writer`: the file and its one writer, which the spool uses too.
-//! - `inbound`, `outbound`, `late`, `members`, `notes`, `operators`, `observe`: the verbs, as functions of one `step::Step`.
+//! - `inbound`, `outbound`, `session`, `late`, `members`, `notes`, `operators`, `observe`: the verbs, as functions of one
+//!   `step::Step`.
 //! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
@@ -20,6 +21,7 @@ mod observe;
 mod operators;
 mod outbound;
 mod pace;
+mod session;
 pub(super) mod step;
 pub(super) mod sweep;
 mod writer;
@@ -38,13 +40,13 @@ use self::sweep::Sweeper;
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Options, Result,
-    Settle, Settled, Side, Store, StoreError, Tuning, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Options,
+    Remembered, Result, Settle, Settled, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
-use crate::model::{Lane, Secret, now_ms};
+use crate::model::{Lane, Secret, SessionKey, now_ms};
 
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 5;
+const LAYOUT: i64 = 6;
 /// The oldest layout that is brought up to date, and what each later one changed in tables that were there.
 const OLDEST: i64 = 2;
 const CHANGES: [&str; (LAYOUT - OLDEST) as usize] = [
@@ -52,6 +54,7 @@ const CHANGES: [&str; (LAYOUT - OLDEST) as usize] = [
     "ALTER TABLE late ADD COLUMN reply_to TEXT NOT NULL DEFAULT '{}'",
     "ALTER TABLE deliveries ADD COLUMN merged INTEGER NOT NULL DEFAULT 1;
      ALTER TABLE deliveries ADD COLUMN apart INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE sessions ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0",
 ];
 
 /// SQLite in one file, written by one thread.
@@ -221,6 +224,16 @@ impl Store for EmbeddedStore {
         self.db.step(move |step| late::waiting(step, &lane, &request_id)).await
     }
 
+    async fn session(&self, key: &SessionKey) -> Result<Remembered> {
+        let key = key.clone();
+        self.db.step(move |step| session::read(step, key.as_str())).await?.read()
+    }
+
+    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()> {
+        let key = key.clone();
+        self.db.step(move |step| session::forget(step, &key, keep)).await
+    }
+
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {
         let answer = late::NewAnswer::of(answer)?;
         self.db.step(move |step| late::answer(step, &answer)).await
@@ -277,7 +290,12 @@ impl Store for EmbeddedStore {
 
     async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
         let (from, count) = (batch.from, batch.count);
-        self.db.step(move |step| observe::trim_journal(step, from, count)).await
+        self.db.step(move |step| observe::trim_journal(step, from, count).map(drop)).await
+    }
+
+    async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool> {
+        let (from, count) = (batch.from, batch.count);
+        self.db.step(move |step| observe::rotate_journal(step, from, count, &keep)).await
     }
 
     async fn depth(&self) -> Result<Depth> {

@@ -3,9 +3,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
 
-use crate::model::MessageKey;
 use crate::store::{Line, Result, Side, Stage};
 
 /// One atomic step: a transaction that the writer opened and will commit or roll back.
@@ -93,7 +92,8 @@ impl<'c> Step<'c> {
         self.append(format!("{}\t{}\t{request_id}\t{key}\t{detail}", self.now, stage.as_str()))
     }
 
-    fn append(&self, line: String) -> Result<()> {
+    /// Puts a line at the journal's end as it is.
+    pub fn append(&self, line: impl ToSql) -> Result<()> {
         self.sql("INSERT INTO journal (line) VALUES (?1)")?.execute([line])?;
         Ok(())
     }
@@ -112,23 +112,6 @@ impl<'c> Step<'c> {
              SET request_id = excluded.request_id, done = excluded.done, expires_at = excluded.expires_at",
         )?;
         replace.execute(params![key, request_id, done, self.now.saturating_add(ttl)])?;
-        Ok(())
-    }
-
-    /// The session that a message belongs to, as JSON.
-    pub fn session(&self, key: &MessageKey) -> Result<Option<String>> {
-        let mut select = self.sql("SELECT body FROM sessions WHERE key = ?1 AND expires_at > ?2")?;
-        Ok(select.query_row(params![key.session(), self.now], |row| row.get(0)).optional()?)
-    }
-
-    /// Replaces the session that a message belongs to.
-    pub fn set_session(&self, key: &MessageKey, body: &str, ttl: Duration) -> Result<()> {
-        // No REPLACE: that would move the row and write its index too.
-        let mut replace = self.sql(
-            "INSERT INTO sessions (key, body, expires_at) VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE
-             SET body = excluded.body, expires_at = excluded.expires_at",
-        )?;
-        replace.execute(params![key.session(), body, self.after(ttl)])?;
         Ok(())
     }
 }

@@ -148,14 +148,33 @@ fn poisoned(text: &str) -> Option<Poisoned> {
 
 /// An item of `claim_messages.lua`.
 pub(super) fn message(value: Value) -> Result<ClaimedMessage> {
-    let [lane, id, entry, again, muted, turns, vars] = tuple(value)?;
+    let [lane, id, entry, again, muted, turns, vars, forgotten] = tuple(value)?;
+    let remembered = remembered(turns, vars, forgotten)?;
+    let message = body::<Message>(entry)?;
+    Ok(ClaimedMessage {
+        lease: lease(lane, id)?,
+        message,
+        remembered,
+        redelivered: plain(again)?,
+        muted: plain(muted)?,
+    })
+}
+
+/// Of `session.lua`.
+pub(super) fn session(value: Value) -> Result<Remembered> {
+    let [turns, vars, forgotten] = tuple(value)?;
+    remembered(turns, vars, forgotten)
+}
+
+fn remembered(turns: Value, vars: Value, forgotten: Value) -> Result<Remembered> {
     let part = |value| plain::<Option<String>>(value);
+    let turns = part(turns)?;
+    let found = turns.is_some();
     let session = Session {
-        turns: part(turns)?.map_or_else(|| Ok(Vec::new()), |text| json(&text))?,
+        turns: turns.map_or_else(|| Ok(Vec::new()), |text| json(&text))?,
         vars: part(vars)?.map_or_else(|| Ok(Default::default()), |text| json(&text))?,
     };
-    let message = body::<Message>(entry)?;
-    Ok(ClaimedMessage { lease: lease(lane, id)?, message, session, redelivered: plain(again)?, muted: plain(muted)? })
+    Ok(Remembered { session, found, forgotten: plain::<Option<i64>>(forgotten)?.unwrap_or(0) })
 }
 
 /// An item of `claim_replies.lua`.

@@ -66,10 +66,7 @@ pub(super) fn claim(want: usize, lease: Duration, poison_after: u32) -> Args {
 
 /// For `commit.lua`.
 pub(super) fn commit(commit: &Commit) -> Result<Args> {
-    let (session_ttl, turns, vars) = match &commit.session {
-        Some((session, keep)) => (ttl(*keep), json(&session.turns)?, json(&session.vars)?),
-        None => Default::default(),
-    };
+    let [session, keep, turns, vars, forgotten, line] = exchange(commit.exchange.as_ref())?;
     let late = commit.await_late.as_ref();
     let [late_ttl, late_received, late_expires, late_reply_to] = match late {
         Some(ticket) => {
@@ -84,9 +81,12 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
         commit.key.as_str().into(),
         commit.request_id.clone(),
         ttl(commit.mark_ttl),
-        session_ttl,
+        session,
+        keep,
         turns,
         vars,
+        forgotten,
+        line,
         chat.as_str().into(),
         commit.turn.weight.to_string(),
         ms(commit.turn.head_start),
@@ -104,6 +104,19 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
 pub(super) fn knock(knock: &Knock) -> Args {
     let Knock { key, request_id, rate } = knock;
     vec![key.as_str().into(), request_id.clone(), rate.limit.to_string(), ttl(rate.window)]
+}
+
+/// Name, ttl, turns, vars, when it was forgotten, line; all blank where nothing was said.
+fn exchange(exchange: Option<&Exchange>) -> Result<[String; 6]> {
+    let Some(Exchange { key, session, keep, forgotten, line }) = exchange else { return Ok(Default::default()) };
+    let line = line.as_ref().map(Line::to_string).unwrap_or_default();
+    let (turns, vars) = (json(&session.turns)?, json(&session.vars)?);
+    Ok([key.as_str().to_owned(), ttl(*keep), turns, vars, forgotten.to_string(), line])
+}
+
+/// For `forget_session.lua`.
+pub(super) fn forgotten(key: &SessionKey, keep: Duration) -> Args {
+    vec![key.as_str().to_owned(), ttl(keep)]
 }
 
 /// For `answer_late.lua`.

@@ -16,7 +16,7 @@
 //! | `out:ahead` | HASH | lane → by how many ms its turn goes before others |
 //! | `seen:<key>` | STRING PX | the request id that owns the message, then `done` |
 //! | `in:finished` | ZSET | the last request ids whose mark became `done`: tells a repeated enqueue from a copy |
-//! | `session:<app>:<chat>:<sender>` | HASH PX | `turns`, `vars` (JSON) |
+//! | `session:<app>:<chat>:<sender>` | HASH PX | `turns`, `vars` (JSON), `forgotten` (ms); a chat's shared one has no sender |
 //! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked, until it is claimed), `muted` (`1`) |
 //! | `rate:<app>:<chat>:<sender>` | ZSET PX | the request ids that count against the member's rate, by time (ms) |
 //! | `rate:told:<app>:<chat>:<sender>` | STRING PX | the request that told the member to slow down, for a window |

@@ -232,6 +232,15 @@ impl Store for RedisStore {
         decode::waiting(self.single(&scripts::WAITING, lane, args).await?)
     }
 
+    async fn session(&self, key: &SessionKey) -> Result<Remembered> {
+        decode::session(self.single(&scripts::SESSION, &key.lane(), vec![key.as_str().to_owned()]).await?)
+    }
+
+    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()> {
+        let args = encode::forgotten(key, keep);
+        self.single(&scripts::FORGET_SESSION, &key.lane(), args).await.map(drop)
+    }
+
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {
         let args = encode::late_answer(&answer)?;
         let value = self.single(&scripts::ANSWER_LATE, &answer.lane, args).await?;
@@ -298,12 +307,16 @@ impl Store for RedisStore {
     }
 
     async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
+        self.rotate_journal(batch, Vec::new()).await.map(drop)
+    }
+
+    async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool> {
         let (Some(shard), Some(first)) = (self.shards.get(usize::from(batch.shard)), batch.lines.first()) else {
-            return Ok(());
+            return Ok(false);
         };
-        let args = [batch.from.to_string(), batch.count.to_string(), first.clone()];
-        self.link.run(&scripts::TRIM_JOURNAL, &shard.prefix, &args).await?;
-        Ok(())
+        let mut args = vec![batch.from.to_string(), batch.count.to_string(), first.clone()];
+        args.extend(keep);
+        Ok(decode::plain::<u8>(self.link.run(&scripts::TRIM_JOURNAL, &shard.prefix, &args).await?)? == 1)
     }
 
     async fn depth(&self) -> Result<Depth> {

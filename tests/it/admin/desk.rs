@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use wecom_gateway::admin::{self, AdminState};
 use wecom_gateway::config;
+use wecom_gateway::config::settings::Database;
 use wecom_gateway::config::settings::{AdminToken, Scope};
 use wecom_gateway::model::{ChatKind, Delivery, Lane, Message, Outcome, Secret, SenderKind, delivery_id, now_ms};
 use wecom_gateway::records::{Flusher, Records};
@@ -116,7 +117,8 @@ impl Desk {
 
     pub fn flusher(&self, records: Records) -> Flusher {
         let AdminState { store, metrics, health, .. } = self.state.clone();
-        Flusher::new(store, records, Duration::from_secs(3600), metrics, health)
+        let database = Database { url: Secret::default(), retain: Duration::from_secs(3600), journal_limit: 1000 };
+        Flusher::new(store, records, &database, metrics, health)
     }
 
     /// Carries what is in the journal now into the records: what a flusher does when it is told to stop.
@@ -163,7 +165,7 @@ impl Desk {
             key: message.key(),
             request_id: message.request_id.clone(),
             mark_ttl: Duration::from_secs(600),
-            session: None,
+            exchange: None,
             replies: vec![reply.clone()],
             turn: TURN,
             depth_limit: 100,

@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 use wecom_gateway::ingress::{Ingress, Intake};
-use wecom_gateway::model::{Lane, Secret};
+use wecom_gateway::model::{Lane, Secret, SessionKey};
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Result, Settle,
-    Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Remembered,
+    Result, Settle, Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 use wecom_gateway::telemetry::Metrics;
 
@@ -182,6 +182,12 @@ impl Store for Gated {
     async fn waiting(&self, lane: &Lane, request_id: &str) -> Result<Option<Waiting>> {
         self.inner.waiting(lane, request_id).await
     }
+    async fn session(&self, key: &SessionKey) -> Result<Remembered> {
+        self.inner.session(key).await
+    }
+    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()> {
+        self.inner.forget_session(key, keep).await
+    }
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {
         self.inner.answer_late(answer).await
     }
@@ -220,6 +226,9 @@ impl Store for Gated {
     }
     async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
         self.inner.trim_journal(batch).await
+    }
+    async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool> {
+        self.inner.rotate_journal(batch, keep).await
     }
     async fn depth(&self) -> Result<Depth> {
         self.inner.depth().await

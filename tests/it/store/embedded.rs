@@ -170,14 +170,20 @@ async fn a_worker_that_went_down_with_its_process_is_counted() {
     assert_eq!((claimed.items.len(), claimed.poisoned.len()), (0, 1));
 }
 
-/// Files of the layouts before crashes were counted, before tickets knew how their message can be answered, and before
-/// deliveries were merged.
+/// Files of the layouts before crashes were counted, before tickets knew how their message can be answered, before deliveries
+/// were merged, and before sessions could be forgotten.
 #[tokio::test]
 async fn stores_of_earlier_layouts_are_taken_over() {
+    let forgotten = "ALTER TABLE sessions DROP COLUMN forgotten;";
     let merged = "ALTER TABLE deliveries DROP COLUMN merged; ALTER TABLE deliveries DROP COLUMN apart;";
     let reply_to = "ALTER TABLE late DROP COLUMN reply_to;";
     let crashes = "ALTER TABLE in_lanes DROP COLUMN crashes;";
-    for (layout, lacks) in [(4, vec![merged]), (3, vec![merged, reply_to]), (2, vec![merged, reply_to, crashes])] {
+    for (layout, lacks) in [
+        (5, vec![forgotten]),
+        (4, vec![forgotten, merged]),
+        (3, vec![forgotten, merged, reply_to]),
+        (2, vec![forgotten, merged, reply_to, crashes]),
+    ] {
         let Embedded { store, folder } = open().await;
         enqueue(&(store.clone() as SharedStore), arrival("chat", "u", "m1", "r1")).await;
         drop(store);

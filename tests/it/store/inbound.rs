@@ -27,7 +27,7 @@ pub async fn a_message_is_claimed_as_it_came_in(fixture: &impl Fixture) {
     let claimed = take(&store).await;
     assert_eq!(claimed.message, sent.message);
     assert_eq!(claimed.lease.lane, sent.lane);
-    assert_eq!(claimed.session, Default::default());
+    assert_eq!(claimed.remembered, Default::default());
     assert!(!claimed.redelivered);
 }
 

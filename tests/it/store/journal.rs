@@ -169,3 +169,17 @@ pub async fn busy_chats_are_those_with_something_waiting(fixture: &impl Fixture)
     assert!(busy.contains(&held.lease.lane));
     assert_eq!(store.busy_chats(2).await.expect("busy").len(), 2);
 }
+
+pub async fn what_is_kept_of_a_batch_goes_to_the_end(fixture: &impl Fixture) {
+    let store = fixture.store();
+    accept(&store, "chat", 0..5).await;
+    let first = read(&store, 3).await;
+    let kept = first.lines[1].clone();
+    assert!(store.rotate_journal(&first, vec![kept.clone()]).await.expect("rotate"));
+    let all = read(&store, 10).await;
+    assert_eq!((requests(&all), &all.lines[2]), (vec!["r3".into(), "r4".into(), "r1".into()], &kept));
+    assert_eq!(store.depth().await.expect("depth").journal, 3);
+    // The batch is not there any more: neither is anything else taken, nor is the line put there twice.
+    assert!(!store.rotate_journal(&first, vec![kept]).await.expect("rotate"));
+    assert_eq!(read(&store, 10).await, all);
+}

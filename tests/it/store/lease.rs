@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use wecom_gateway::model::{Role, Session, SessionTurn};
+use wecom_gateway::model::Session;
 use wecom_gateway::store::*;
 
 use super::*;
@@ -34,7 +34,7 @@ pub async fn a_lost_lease_commits_nothing(fixture: &impl Fixture) {
     let fast = await_message(&store).await;
     let session = Session { vars: vars("by", "slow"), ..Default::default() };
     let late = Commit {
-        session: Some((session, LONG)),
+        exchange: Some(said("u", session, LONG)),
         await_late: Some(LateTicket { ttl: LONG, received_at: 1, expires_at: 2, reply_to: Default::default() }),
         ..commit(&slow, vec![reply("r1", "chat", 0, "slow")])
     };
@@ -46,7 +46,7 @@ pub async fn a_lost_lease_commits_nothing(fixture: &impl Fixture) {
     assert_eq!(finish(&store, commit(&fast, vec![reply("r1", "chat", 0, "fast")])).await, Committed::Lost);
     assert_eq!(text_of(&send(&store, Fate::Delivered).await), "fast");
     enqueue(&store, arrival("chat", "u", "m2", "r2")).await;
-    assert_eq!(take(&store).await.session, Session::default());
+    assert_eq!(take(&store).await.remembered, Remembered::default());
 }
 
 pub async fn an_ended_lease_that_nobody_took_still_commits(fixture: &impl Fixture) {
@@ -198,45 +198,14 @@ fn vars(name: &str, value: &str) -> serde_json::Map<String, serde_json::Value> {
     [(name.to_owned(), json!(value))].into_iter().collect()
 }
 
-pub async fn a_session_belongs_to_one_member_of_one_chat(fixture: &impl Fixture) {
-    let store = fixture.store();
-    let turns = vec![SessionTurn { role: Role::User, text: "你好".into() }];
-    let kept = Session { turns, vars: vars("city", "上海") };
-    enqueue(&store, arrival("c1", "u1", "m1", "r1")).await;
-    let done = Commit { session: Some((kept.clone(), LONG)), ..commit(&take(&store).await, vec![]) };
-    finish(&store, done).await;
-    for (chat, sender, expected) in
-        [("c1", "u1", kept.clone()), ("c1", "u2", Session::default()), ("c2", "u1", Session::default())]
-    {
-        enqueue(&store, arrival(chat, sender, "m2", &format!("{chat}{sender}"))).await;
-        let claimed = take(&store).await;
-        assert_eq!(claimed.session, expected, "{chat} {sender}");
-        // A commit that says nothing of the session leaves it.
-        finish(&store, commit(&claimed, vec![])).await;
-    }
-    enqueue(&store, arrival("c1", "u1", "m3", "r3")).await;
-    assert_eq!(take(&store).await.session, kept);
-}
-
-pub async fn a_session_ends_with_its_ttl(fixture: &impl Fixture) {
-    let store = fixture.store();
-    enqueue(&store, arrival("c1", "u1", "m1", "r1")).await;
-    let session = Session { vars: vars("k", "v"), ..Default::default() };
-    let done = Commit { session: Some((session, SHORT)), ..commit(&take(&store).await, vec![]) };
-    finish(&store, done).await;
-    pass(SHORT + Duration::from_millis(5)).await;
-    enqueue(&store, arrival("c1", "u1", "m2", "r2")).await;
-    assert_eq!(take(&store).await.session, Session::default());
-}
-
 pub async fn a_full_out_lane_takes_nothing_of_a_commit(fixture: &impl Fixture) {
     let store = fixture.store();
     queue_texts(&store, "chat", &["waits"]).await;
     enqueue(&store, arrival("chat", "u", "m1", "r1")).await;
     let claimed = take(&store).await;
     let replies = vec![reply("r1", "chat", 0, "a"), reply("r1", "chat", 1, "b")];
-    let session = Some((Session { vars: vars("k", "v"), ..Default::default() }, LONG));
-    let full = Commit { depth_limit: 2, session, ..commit(&claimed, replies.clone()) };
+    let exchange = Some(said("u", Session { vars: vars("k", "v"), ..Default::default() }, LONG));
+    let full = Commit { depth_limit: 2, exchange, ..commit(&claimed, replies.clone()) };
     assert_eq!(finish(&store, full).await, Committed::LaneFull);
     assert_eq!(stages(&store, "r1").await, [Stage::Accepted]);
     // The lease still holds, and the same commit goes through once there is room.
@@ -247,5 +216,5 @@ pub async fn a_full_out_lane_takes_nothing_of_a_commit(fixture: &impl Fixture) {
         assert_eq!(text_of(&send(&store, Fate::Delivered).await), text);
     }
     enqueue(&store, arrival("chat", "u", "m2", "r2")).await;
-    assert_eq!(take(&store).await.session, Session::default());
+    assert_eq!(take(&store).await.remembered, Remembered::default());
 }

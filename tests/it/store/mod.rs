@@ -17,6 +17,7 @@ mod notes;
 mod operators;
 mod outbound;
 mod redis;
+mod session;
 mod settle;
 mod turn;
 mod walk;
@@ -27,7 +28,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use wecom_gateway::model::{
-    ChatKind, Delivery, Lane, Message, MessageKey, ReplyTo, RouteDigest, SenderKind, delivery_id, now_ms,
+    ChatKind, Delivery, Lane, Message, MessageKey, ReplyTo, RouteDigest, SenderKind, Session, SessionKey, delivery_id,
+    now_ms,
 };
 use wecom_gateway::store::*;
 
@@ -125,12 +127,19 @@ pub fn commit(claimed: &ClaimedMessage, replies: Vec<Delivery>) -> Commit {
         key,
         request_id: claimed.message.request_id.clone(),
         mark_ttl: LONG,
-        session: None,
+        exchange: None,
         replies,
         turn: LEVEL,
         depth_limit: 100,
         await_late: None,
     }
+}
+
+/// What `sender` said in `chat`: the session from now on, and its line.
+pub fn said(sender: &str, session: Session, keep: Duration) -> Exchange {
+    let key = SessionKey::of_sender(APP, "chat", sender);
+    let line = Some(line(Stage::Exchanged, "r", &key.line_key("m")));
+    Exchange { key, session, keep, forgotten: 0, line }
 }
 
 /// Puts one message in, which must be stored.
@@ -328,9 +337,14 @@ macro_rules! contract_suite {
                 new_work_wakes_its_side
                 a_commit_leaves_replies_in_order
                 a_commit_without_replies_leaves_none
-                a_session_belongs_to_one_member_of_one_chat
-                a_session_ends_with_its_ttl
                 a_full_out_lane_takes_nothing_of_a_commit;
+            session:
+                a_session_belongs_to_one_member_of_one_chat
+                a_session_may_be_one_for_a_whole_chat
+                a_session_ends_with_its_ttl
+                a_forgotten_session_is_there_and_empty
+                what_was_under_way_when_it_was_forgotten_is_not_remembered
+                that_it_was_forgotten_outlives_what_is_said_after;
             bounds:
                 a_message_whose_workers_never_finish_is_dead_as_poison
                 a_release_is_no_crash
@@ -430,6 +444,7 @@ macro_rules! contract_suite {
                 lines_tell_what_happened_in_order
                 a_journal_is_read_and_trimmed_piece_by_piece
                 a_trim_by_the_slower_reader_is_passed_over
+                what_is_kept_of_a_batch_goes_to_the_end
                 the_depth_is_told
                 a_chat_tells_its_state
                 a_dead_chat_tells_its_route_and_last_error

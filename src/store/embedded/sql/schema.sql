@@ -50,7 +50,9 @@ CREATE TABLE IF NOT EXISTS marks (
 CREATE TABLE IF NOT EXISTS sessions (
     key        TEXT    PRIMARY KEY NOT NULL,
     body       TEXT    NOT NULL,
-    expires_at INTEGER NOT NULL
+    expires_at INTEGER NOT NULL,
+    -- When it was last forgotten on demand.
+    forgotten  INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- Messages whose answer comes later; `seqs` is a JSON list of the answers taken.

@@ -66,6 +66,8 @@ async fn know_every_script(store: &SharedStore) {
     store.waiting(&lane("warm"), "warm").await.expect("waiting");
     store.answer_late(late("none", 0)).await.expect("answer");
     store.revive(&lane("warm")).await.expect("revive");
+    store.session(&member()).await.expect("session");
+    store.forget_session(&SessionKey::of_chat(APP, "warm"), LONG).await.expect("forget");
     store.tune(tuning("warm")).await.expect("tune");
     operate(store, operation("warm", "none.0", "op")).await;
     store.chats(vec![lane("warm")]).await.expect("chats");
@@ -80,6 +82,10 @@ async fn know_every_script(store: &SharedStore) {
     for batch in store.read_journal(100).await.expect("journal") {
         store.trim_journal(&batch).await.expect("trim");
     }
+}
+
+fn member() -> SessionKey {
+    SessionKey::of_sender(APP, "chat", "u")
 }
 
 fn late(request_id: &str, seq: u64) -> LateAnswer {
@@ -124,9 +130,13 @@ async fn nothing_is_lost_or_done_twice(fault: Fault) {
     outbound(&mut behind).await;
     observed(&mut behind).await;
     members(&mut behind).await;
+    remembered(&mut behind).await;
     // Each step is told once, whether the first call made it or the repeat.
     let expected = vec![Accepted, Handled, Settled, Settled, Settled, Answered, Operated, Settled];
-    assert_eq!(journal(&mut behind).await, BTreeMap::from([("r1".to_owned(), expected)]));
+    let mut told = journal(&mut behind).await;
+    let forgotten = told.remove("").expect("a session was forgotten");
+    assert_eq!(forgotten.len(), if behind.was_applied() { 2 } else { 1 }, "twice is as good as once");
+    assert_eq!(told, BTreeMap::from([("r1".to_owned(), expected)]));
 }
 
 /// Leaves three replies of `r1` and a ticket for a late one.
@@ -238,12 +248,23 @@ async fn members(behind: &mut Behind) {
     assert_eq!(muted.as_deref(), Some("1"));
 }
 
-/// Reads and trims the journal in two pieces; answers which stages it told of each request.
+async fn remembered(behind: &mut Behind) {
+    let before = behind.twice(async |store| store.session(&member()).await).await;
+    assert_eq!(before, Remembered::default());
+    behind.twice(async |store| store.forget_session(&member(), LONG).await).await;
+    let after = behind.direct.session(&member()).await.expect("reads");
+    assert!(after.found && after.forgotten > 0 && after.session == Session::default(), "{after:?}");
+}
+
+/// Turns the journal once, then reads and trims it in two pieces; answers which stages it told of each request.
 async fn journal(behind: &mut Behind) -> BTreeMap<String, Vec<Stage>> {
     let mut told: BTreeMap<String, Vec<Stage>> = BTreeMap::new();
     let lines =
         async |store: &SharedStore| store.read_journal(100).await.expect("journal").first().map_or(0, |b| b.count);
     let all = lines(&behind.direct).await;
+    let batch = behind.direct.read_journal(100).await.expect("journal").remove(0);
+    let there = behind.twice(async |store| store.rotate_journal(&batch, batch.lines.clone()).await).await;
+    assert_eq!((there, lines(&behind.direct).await), (!behind.was_applied(), all));
     for (most, left) in [(3, all - 3), (100, 0)] {
         let batch = behind.twice(async |store| store.read_journal(most).await).await.remove(0);
         for raw in &batch.lines {

@@ -1,5 +1,7 @@
 //! Actions against a service on loopback that keeps what it was asked.
 
+mod llm;
+
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -42,8 +44,8 @@ fn message() -> Message {
 fn session() -> Session {
     Session {
         turns: vec![
-            SessionTurn { role: Role::User, text: "hi".into() },
-            SessionTurn { role: Role::Bot, text: "yo".into() },
+            SessionTurn { role: Role::User, text: "hi".into(), name: None },
+            SessionTurn { role: Role::Bot, text: "yo".into(), name: None },
         ],
         vars: json!({"step": 2}).as_object().cloned().unwrap_or_default(),
     }

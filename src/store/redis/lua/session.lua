@@ -1,0 +1,5 @@
+-- session: what is remembered under a name.
+-- ARGV: a batch of (session's name). Answers each: { turns, vars, when it was last forgotten }, nil where there is none.
+return each(function(session)
+  return redis.call('HMGET', K.session(session), 'turns', 'vars', 'forgotten')
+end)

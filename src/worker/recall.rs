@@ -1,0 +1,97 @@
+//! What an action is shown of a session: what the store has of it, else what the archive has.
+//!
+//! The archive is asked only where the store forgot, and what it had goes into the store with the commit: a member who
+//! comes back costs one question. It never stands in a message's way: it is asked for a moment only, and while it does
+//! not answer it is left alone; the message is handled without its older turns then.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use super::{AppRuntime, Context};
+use crate::config::settings::SessionScope;
+use crate::model::{Session, SessionKey};
+use crate::records::Records;
+use crate::store::{ClaimedMessage, Outage, Remembered};
+
+/// How long the archive is waited for.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
+/// How long it is left alone after it gave no answer.
+const LEFT_ALONE: Duration = Duration::from_secs(5);
+
+/// The archive, asked for a moment only.
+pub(super) struct Archive {
+    records: Records,
+    /// Until when it is left alone.
+    silent_until: Mutex<Option<Instant>>,
+}
+
+/// A session as an action is shown it.
+pub(super) struct Recalled {
+    pub key: SessionKey,
+    pub session: Session,
+    /// See [`Remembered::forgotten`].
+    pub forgotten: i64,
+    /// Whether this is all that is known of it anywhere.
+    pub whole: bool,
+}
+
+impl Archive {
+    pub(super) fn new(records: Records) -> Self {
+        Self { records, silent_until: Mutex::default() }
+    }
+
+    /// What it has of a session; `None` where it gives no answer.
+    async fn of(&self, key: &SessionKey, turns: usize) -> Option<Session> {
+        if self.silent().is_some_and(|until| Instant::now() < until) {
+            return None;
+        }
+        let reason = match timeout(ANSWERS_WITHIN, self.records.archived(key, turns)).await {
+            Ok(Ok(session)) => return Some(session.unwrap_or_default()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        warn!(reason, "sessions are not read back from the database for a while");
+        *self.silent() = Some(Instant::now() + LEFT_ALONE);
+        None
+    }
+
+    fn silent(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.silent_until.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// What the action of this message is shown. `archived`: also where only the archive has it.
+pub(super) async fn recall(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, archived: bool) -> Recalled {
+    let (bounds, message) = (&app.settings.session, &claimed.message);
+    let key = bounds.key(&message.app, &message.chat_id, &message.sender_key);
+    let Remembered { mut session, found, forgotten } = match bounds.scope {
+        SessionScope::Sender => claimed.remembered.clone(),
+        SessionScope::Chat => of_chat(context, &key).await,
+    };
+    let mut whole = found;
+    if !found && archived && bounds.archive {
+        let older = context.archive.of(&key, bounds.turns).await;
+        whole = older.is_some();
+        session = older.unwrap_or_default();
+    }
+    Recalled { key, session, forgotten, whole }
+}
+
+/// The claim brings a member's own session along; a chat's is asked for, through store outages: what came of a message
+/// could not be committed then anyway.
+async fn of_chat(context: &Context, key: &SessionKey) -> Remembered {
+    let mut outage = Outage::new("session");
+    loop {
+        match context.store.session(key).await {
+            Ok(remembered) => return remembered,
+            Err(error) if error.is_transient() => outage.wait(&error, &context.metrics).await,
+            Err(error) => {
+                tracing::error!(%error, "a session can't be read; it begins anew");
+                return Remembered::default();
+            }
+        }
+    }
+}
