@@ -32,7 +32,7 @@ use crate::store::lock::{PathLock, lock_path};
 use crate::store::redis::RedisStore;
 use crate::store::{Depth, SharedStore, Spool, StoreError};
 use crate::telemetry::{Health, Metrics};
-use crate::worker::Workers;
+use crate::worker::{Sources, Workers};
 
 /// How long giving back takes at most, after `server.drain` is over.
 const GIVING_BACK: Duration = Duration::from_secs(1);
@@ -115,16 +115,9 @@ impl App {
         let actions = Actions::new(action::http_client()?);
         let client = sender::channel::http_client(&settings.sender)?;
         let directory = Arc::new(Directory::new(store.clone(), settings.clone(), client.clone()));
-        let workers = Workers::new(
-            store.clone(),
-            settings.clone(),
-            routes.clone(),
-            actions,
-            directory.clone(),
-            records.clone(),
-            metrics.clone(),
-            health.clone(),
-        )?;
+        let sources = Sources { actions, directory: directory.clone(), records: records.clone() };
+        let workers =
+            Workers::new(store.clone(), settings.clone(), routes.clone(), sources, metrics.clone(), health.clone())?;
         let sender =
             Sender::new(store.clone(), settings.clone(), routes.clone(), client, metrics.clone(), health.clone());
         let flusher = Flusher::new(store.clone(), records.clone(), &settings.database, metrics.clone(), health.clone());

@@ -47,6 +47,16 @@ const CLAIM: usize = 64;
 /// How long a lane whose app has no permit left is set aside.
 const APP_BUSY: Duration = Duration::from_millis(500);
 
+/// What messages are answered from.
+pub struct Sources {
+    /// Runs actions.
+    pub actions: Actions,
+    /// Who asks WeCom about contacts.
+    pub directory: Arc<Directory>,
+    /// Older sessions.
+    pub records: Records,
+}
+
 /// The claim loop and what its tasks share.
 pub struct Workers(Arc<Context>);
 
@@ -84,9 +94,7 @@ impl Workers {
         store: SharedStore,
         settings: Arc<Settings>,
         routes: Arc<Routes>,
-        actions: Actions,
-        directory: Arc<Directory>,
-        records: Records,
+        sources: Sources,
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Result<Self, RuleError> {
@@ -100,6 +108,7 @@ impl Workers {
             };
             apps.insert(id.clone(), runtime);
         }
+        let Sources { actions, directory, records } = sources;
         let archive = Archive::new(records);
         let held = HeldLeases::new(store.clone(), Side::In, settings.workers.lease);
         Ok(Self(Arc::new(Context {

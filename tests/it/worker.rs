@@ -11,7 +11,7 @@ use wecom_gateway::stop::Stop;
 use wecom_gateway::store::SharedStore;
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::telemetry::{Health, Metrics};
-use wecom_gateway::worker::Workers;
+use wecom_gateway::worker::{Sources, Workers};
 
 use crate::callback::gated::Gated;
 use crate::store::{LONG, arrival, enqueue, patiently};
@@ -31,7 +31,9 @@ async fn a_stop_amid_a_claim_gives_the_lanes_back() {
     let directory = Directory::new(shared.clone(), settings.clone(), action::http_client().unwrap());
     let directory = Arc::new(directory);
     let records = Records::open(&settings.database.url).await.unwrap();
-    let workers = Workers::new(shared.clone(), settings, routes, actions, directory, records, metrics, health).unwrap();
+    let workers =
+        Workers::new(shared.clone(), settings, routes, Sources { actions, directory, records }, metrics, health)
+            .unwrap();
 
     store.hold_claims(true);
     enqueue(&shared, arrival("c1", "u1", "m1", "r1")).await;
