@@ -218,7 +218,7 @@ async fn a_load_is_posted_whole_in_order_and_again_where_it_was_refused() {
     let key = Secret::new("jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C");
     let crypto = CallbackCrypto::new(Secret::new("token"), &key, ReceiveId::Exactly(String::new())).unwrap();
     let (url, taken) = receiver(crypto.clone()).await;
-    let caller = Caller::new(url, crypto).unwrap().patient_for(Duration::from_millis(50));
+    let caller = Caller::new(url, crypto).unwrap().patient_for(Duration::from_secs(1));
     // Nobody replies here: all of them may be under way.
     let load = Load { messages: 300, chats: 5, under_way: 1000, ..Load::default() };
     let ledger = Arc::default();

@@ -30,7 +30,9 @@ fn paced(fake: &FakeWeCom, chats: &[&str], pace: &str) -> Value {
 async fn slow(on: On) -> World {
     let rate = Rate { limit: 1, window: Duration::from_secs(1) };
     let options = Options { rate: Some(rate), ..Options::default() };
-    World::with(on, &["c1"], options, |fake, scenario| scenario.app(APP, paced(fake, &["c1"], "1/s"))).await
+    // Long enough for a robot that holds its answer until a burst is in, on a slow machine too.
+    let patient = |scenario: Scenario| scenario.set("sender", "timeout", "14s").set("server", "drain", "15s");
+    World::with(on, &["c1"], options, |fake, scenario| patient(scenario).app(APP, paced(fake, &["c1"], "1/s"))).await
 }
 
 fn tag(n: u64) -> String {
