@@ -20,6 +20,7 @@ use crate::admin::{self, AdminState};
 use crate::alarms::{Clients, Notifier};
 use crate::config::Settings;
 use crate::config::settings::Backend;
+use crate::directory::Directory;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
 use crate::records::{Flusher, Records, RecordsError};
@@ -32,7 +33,7 @@ use crate::store::lock::{PathLock, lock_path};
 use crate::store::redis::RedisStore;
 use crate::store::{Depth, SharedStore, Spool, StoreError};
 use crate::telemetry::{Health, Metrics, Telemetry};
-use crate::worker::Workers;
+use crate::worker::{Sources, Workers};
 
 /// How long giving back takes at most, after `server.drain` is over.
 const GIVING_BACK: Duration = Duration::from_secs(1);
@@ -119,14 +120,9 @@ impl App {
         let (alarms, notifier) =
             Notifier::new(&settings.alarms, store.clone(), clients, metrics.clone(), health.clone());
         let telemetry = Telemetry { alarms: alarms.clone(), metrics: metrics.clone(), health: health.clone() };
-        let workers = Workers::new(
-            store.clone(),
-            settings.clone(),
-            routes.clone(),
-            Actions::new(http),
-            records.clone(),
-            telemetry.clone(),
-        )?;
+        let directory = Arc::new(Directory::new(store.clone(), settings.clone(), robots.clone()));
+        let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
+        let workers = Workers::new(store.clone(), settings.clone(), routes.clone(), sources, telemetry.clone())?;
         let sender = Sender::new(store.clone(), settings.clone(), routes.clone(), robots, telemetry.clone());
         let flusher = Flusher::new(store.clone(), records.clone(), &settings.database, telemetry.clone());
         let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
@@ -163,6 +159,10 @@ impl App {
             Task::supervise("sender", move |stop| {
                 let sender = sender.clone();
                 async move { sender.run(stop).await }
+            }),
+            Task::supervise("directory", move |stop| {
+                let directory = directory.clone();
+                async move { directory.run(stop.draining).await }
             }),
         ];
         flow.extend(replay.map(Arc::new).map(|replay| {

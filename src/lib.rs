@@ -7,6 +7,8 @@
 //! - [`ingress`]: the callback endpoint: verify, decrypt, parse, enqueue, ack.
 //! - [`wecom`]: the protocol: crypto, payloads, message kinds and limits, verdicts. Pure.
 //! - [`model`]: message, reply, delivery, lane, ids.
+//! - [`member`]: who a member is beyond one chat: the contact book.
+//! - [`directory`]: what WeCom itself tells of contacts, in the background.
 //! - [`store`]: lanes, marks, leases, pace, journal: one trait, two implementations.
 //! - [`worker`]: claims messages, applies [`rules`], runs an [`action`], commits the replies.
 //! - [`sender`]: claims replies, begins, posts through a channel, settles.
@@ -27,8 +29,10 @@ pub mod app;
 pub mod cli;
 pub mod config;
 mod crash;
+pub mod directory;
 pub mod ingress;
 pub mod listener;
+pub mod member;
 pub mod model;
 pub mod records;
 pub mod rules;

@@ -10,6 +10,8 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::member::MemberKey;
+
 /// Text that must not be seen: `Debug` is blank, there is no `Display`.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -93,6 +95,10 @@ impl Message {
     /// The message's name inside stores and journal lines.
     pub fn key(&self) -> MessageKey {
         MessageKey::new(&self.app, &self.chat_id, &self.sender_key, &self.msg_id)
+    }
+    /// Who wrote it.
+    pub fn member(&self) -> MemberKey {
+        MemberKey::new(&self.app, &self.sender_key)
     }
     /// Whether its id is a digest and its payload told no time: the digest of another such event may be the same.
     pub fn is_timeless(&self) -> bool {

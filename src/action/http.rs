@@ -3,6 +3,8 @@
 //! One POST, one answer, no retry: a message may be asked twice after a crash, and `Idempotency-Key` tells the service
 //! so. The signature covers `{timestamp}.{body}`, so neither can be changed or replayed later unnoticed.
 
+use std::collections::BTreeMap;
+
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use reqwest::header::CONTENT_TYPE;
@@ -13,7 +15,8 @@ use sha2::Sha256;
 
 use super::{ActionError, Answer, Request};
 use crate::config::settings::HttpAction;
-use crate::model::{ChatKind, Secret, SenderKind, Session, now_ms};
+use crate::member::{self, Contact, NAME};
+use crate::model::{ChatKind, Message, Secret, SenderKind, Session, now_ms};
 use crate::rules::{CommandCall, Trigger};
 use crate::wecom;
 
@@ -98,11 +101,21 @@ struct BodySender<'a> {
 #[derive(Serialize)]
 struct BodyContact<'a> {
     name: Option<&'a str>,
+    /// The other fields, under their own names. The team's own service sees them whole.
+    #[serde(flatten)]
+    more: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> BodyContact<'a> {
+    fn of(message: &'a Message, contact: &'a Contact) -> Self {
+        let mut more: BTreeMap<_, _> = contact.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
+        Self { name: more.remove(NAME).or(message.sender_name.as_deref()), more }
+    }
 }
 
 impl<'a> Body<'a> {
     fn of(request: &Request<'a>) -> Self {
-        let Request { message, chat_name, run, session, .. } = *request;
+        let Request { message, chat_name, run, session, profile, .. } = *request;
         Self {
             request_id: &message.request_id,
             app: &message.app,
@@ -118,8 +131,8 @@ impl<'a> Body<'a> {
             sender: BodySender {
                 key: &message.sender_key,
                 kind: message.sender_kind,
-                user_id: None, // no callback carries it
-                contact: BodyContact { name: message.sender_name.as_deref() },
+                user_id: profile.user_id(),
+                contact: BodyContact::of(message, &profile.contact),
             },
             command: run.command.as_ref(),
             captures: run.captures.as_ref(),
@@ -169,6 +182,9 @@ fn answer(body: &[u8]) -> Result<Answer, ActionError> {
     if spoken.is_empty() {
         let text = "it has none of text, messages, vars and user_id; to say nothing, answer 204";
         return Err(ActionError::BadAnswer(text.to_owned()));
+    }
+    if spoken.user_id.as_deref().is_some_and(|id| !member::is_user_id(id)) {
+        return Err(ActionError::BadAnswer("its user_id is empty, too long, or holds control characters".to_owned()));
     }
     let mut messages: Vec<Value> = Vec::new();
     messages.extend(spoken.text.filter(|text| !text.trim().is_empty()).map(|text| wecom::message::text(&text)));

@@ -16,7 +16,8 @@ use std::time::Duration;
 use reqwest::redirect;
 use serde_json::{Map, Value, json};
 
-use crate::model::{Message, Session};
+use crate::member::{self, Profile};
+use crate::model::{ChatKind, Message, Session};
 use crate::rules::{self, RuleSet, Run};
 use crate::wecom;
 pub(crate) use http::signature;
@@ -45,6 +46,8 @@ pub struct Request<'a> {
     pub run: &'a Run,
     /// What is remembered of the member in this chat.
     pub session: &'a Session,
+    /// What is known of the member beyond it; empty where the action does not speak of it.
+    pub profile: &'a Profile,
     /// The app's rules, for `help`.
     pub rules: &'a RuleSet,
 }
@@ -104,6 +107,7 @@ impl Actions {
         match &*request.run.action {
             rules::Action::Reply(template) => Ok(say(&fill_in(template, &request)?)),
             rules::Action::Help => Ok(say(&request.rules.help_text())),
+            rules::Action::Mute(muted) => Ok(say(rules::texts::muted(*muted))),
             rules::Action::Http(action) => http::ask(&self.client, action, &request).await,
             rules::Action::Llm(action) => llm::ask(&self.client, action, &request).await,
         }
@@ -137,18 +141,31 @@ fn say(text: &str) -> Answer {
     Answer::Say { messages: vec![wecom::message::text(text)], vars: None, user_id: None }
 }
 
-/// A binding's captures are its arguments.
+/// A binding's captures are its arguments. In a group others read along: there phone numbers are masked.
 fn fill_in(template: &Template, request: &Request<'_>) -> Result<String, TemplateError> {
-    let Request { message, chat_name, run, session, .. } = request;
+    let Request { message, chat_name, run, session, profile, .. } = request;
     let command = run.command.as_ref();
+    let is_read_by_others = message.chat_kind == ChatKind::Group;
+    let contact = if is_read_by_others { member::masked(&profile.contact) } else { profile.contact.clone() };
+    let captures = run.captures.clone().map(|mut captures| {
+        let texts = captures.values_mut().filter(|_| is_read_by_others);
+        texts.for_each(|value| *value = value.as_str().map(member::mask_phones_in).into());
+        captures
+    });
     template.render(json!({
-        "args": command.map(|command| &command.args).or(run.captures.as_ref()),
+        "args": command.map(|command| &command.args).or(captures.as_ref()),
         "chat": {"id": message.chat_id, "name": chat_name},
         "command": {"name": command.map(|command| &command.name)},
         "message": {"id": message.msg_id, "text": message.text},
         "sender": {"key": message.sender_key},
         "session": {"vars": session.vars},
-        "user": {"name": message.sender_name},
+        "user": {
+            "id": profile.user_id(),
+            "name": contact.get(member::NAME).or(message.sender_name.as_ref()),
+            "remark": contact.get("remark"),
+            "phone": contact.get(member::PHONE),
+            "email": contact.get("email"),
+        },
     }))
 }
 

@@ -40,6 +40,7 @@ pub enum TemplateError {
 #[derive(Clone, Debug)]
 pub struct Template {
     engine: Environment<'static>,
+    speaks_of_user: bool,
 }
 
 /// Whether a text can be a template.
@@ -56,7 +57,13 @@ impl Template {
         engine.set_syntax(SyntaxConfig::builder().keep_trailing_newline(true).build()?);
         engine.set_formatter(|out, _, value| Ok(out.write_str(&shown(value)?)?));
         engine.add_template_owned(NAME, text.to_owned())?;
-        Ok(Self { engine })
+        let speaks_of_user = paths(text).any(|path| path.trim().split('.').next() == Some("user"));
+        Ok(Self { engine, speaks_of_user })
+    }
+
+    /// Whether it shows anything of `user`.
+    pub fn speaks_of_user(&self) -> bool {
+        self.speaks_of_user
     }
 
     /// Fills in the values.
@@ -86,6 +93,11 @@ fn check_plain(text: &str) -> Result<(), TemplateError> {
         let (path, _) = piece.split_once("}}").ok_or(TemplateError::Unclosed)?;
         check_path(path.trim())
     })
+}
+
+/// What stands between `{{` and `}}`.
+fn paths(text: &str) -> impl Iterator<Item = &str> {
+    text.split("{{").skip(1).filter_map(|piece| piece.split_once("}}")).map(|(path, _)| path)
 }
 
 /// `root.name.name`, where a name may be a place in a list.

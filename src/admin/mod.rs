@@ -15,6 +15,7 @@ mod probes;
 mod replies;
 mod sessions;
 mod trails;
+mod users;
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{delete, get, patch, post};
+use axum::routing::{delete, get, patch, post, put};
 use serde::Deserialize;
 
 use crate::alarms::Alarms;
@@ -72,6 +73,10 @@ pub fn router(state: AdminState) -> Router {
         .route("/chats/{app}/{*chat}", patch(operate::chat).layer(only(Scope::Admin)).get(chats::one))
         .route("/sessions/{app}/{chat}/{sender}", delete(sessions::delete).layer(only(Scope::Admin)).get(sessions::get))
         .route("/replies", post(replies::post).layer(only(Scope::Push)))
+        .route(
+            "/users/{app}/{*sender}",
+            put(users::put).delete(users::delete).layer(only(Scope::Admin)).get(users::get),
+        )
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(only(Scope::Read));

@@ -13,8 +13,20 @@ use super::units::{Mend, show};
 use crate::action::template::{self, TemplateError};
 
 /// What a template may name beside its arguments; beneath the last stands whatever actions keep there.
-pub(super) const VALUES: [&str; 8] =
-    ["user.name", "chat.id", "chat.name", "message.id", "message.text", "sender.key", "command.name", "session.vars"];
+pub(super) const VALUES: [&str; 12] = [
+    "user.name",
+    "user.id",
+    "user.remark",
+    "user.phone",
+    "user.email",
+    "chat.id",
+    "chat.name",
+    "message.id",
+    "message.text",
+    "sender.key",
+    "command.name",
+    "session.vars",
+];
 
 /// Where an action stands.
 pub(super) struct Place<'p> {

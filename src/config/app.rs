@@ -92,7 +92,7 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
 fn longest_action(rules: &Rules) -> Duration {
     let commands = rules.commands.iter().map(|c| &c.action);
     let keywords = rules.keywords.iter().map(|k| &k.action);
-    let bindings = rules.bindings.iter().map(|b| &b.action);
+    let bindings = rules.bindings.iter().flat_map(|b| &b.action);
     commands.chain(keywords).chain(&rules.mention).chain(bindings).map(rules::longest).max().unwrap_or_default()
 }
 

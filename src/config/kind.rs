@@ -126,8 +126,9 @@ fn api_side(t: &mut Table) -> (Option<String>, Option<Api>) {
             t.fault(key, "is missing: corp_id, agent_id and secret are needed together, to answer by the API");
         }
     }
+    let ask_contacts = t.flag("ask_contacts", true);
     let api = corp_id.clone().zip(agent_id).zip(secret);
-    (corp_id, api.map(|((corp_id, agent_id), secret)| Api { corp_id, agent_id, secret }))
+    (corp_id, api.map(|((corp_id, agent_id), secret)| Api { corp_id, agent_id, secret, ask_contacts }))
 }
 
 /// `[gateway]` of kind `json`.

@@ -18,6 +18,7 @@ mod files;
 mod gateway;
 mod kind;
 mod llm;
+mod manners;
 mod memory;
 mod reader;
 mod route;

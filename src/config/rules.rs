@@ -10,6 +10,7 @@ use regex::Regex;
 
 use super::action::{Place, action, action_if};
 use super::files;
+use super::manners::{self, note_names};
 use super::reader::{Table, is_visible};
 use super::settings::{Action, Arg, ArgKind, Binding, Command, Keyword, Rules, UnknownCommand};
 use super::units::Mend;
@@ -19,7 +20,7 @@ use crate::rules::fold::fold;
 pub(super) fn rules(t: &mut Table, max_reply_age: Duration) -> Rules {
     let rules = t.section("rules", rules_section);
     Rules {
-        commands: commands(t, &rules.prefixes, max_reply_age),
+        commands: commands(t, &rules, max_reply_age),
         keywords: t.each("keywords", |t| keyword(t, max_reply_age)),
         mention: t.section_if("mention", |t| action(t, &Place { max_reply_age, args: &[] })).flatten(),
         bindings: t.each("bindings", |t| binding(t, max_reply_age)),
@@ -41,6 +42,7 @@ fn rules_section(t: &mut Table) -> Rules {
         keywords: Vec::new(),
         mention: None,
         bindings: Vec::new(),
+        manners: manners::manners(t),
     }
 }
 
@@ -60,8 +62,10 @@ fn sensitive_file(t: &mut Table) -> Vec<String> {
     }
 }
 
-fn commands(t: &mut Table, prefixes: &[String], max_reply_age: Duration) -> Vec<Command> {
-    let mut names: BTreeMap<String, String> = BTreeMap::new();
+fn commands(t: &mut Table, rules: &Rules, max_reply_age: Duration) -> Vec<Command> {
+    let mut names = Names::default();
+    let prefixes = &rules.prefixes;
+    note_names(t, &mut names, prefixes, &rules.manners);
     t.each("commands", |t| {
         let name = t.parsed("name", |text| command_name(text, prefixes));
         let name = t.require("name", name, "write the word that calls the command, without its prefix");
@@ -71,17 +75,19 @@ fn commands(t: &mut Table, prefixes: &[String], max_reply_age: Duration) -> Vec<
                 t.fault(&format!("aliases[{i}]"), format!("{alias:?} {mend}"));
             }
         }
-        one_command_each(t, &mut names, name.as_deref(), &aliases);
+        name.iter().for_each(|name| names.note(t, "name", name));
+        (0..).zip(&aliases).for_each(|(i, alias): (usize, _)| names.note(t, &format!("aliases[{i}]"), alias));
         let summary = t.string("summary").unwrap_or_default();
         let args = args(t);
         let arg_names: Vec<_> = args.iter().map(|arg| arg.name.as_str()).collect();
         let action = action(t, &Place { max_reply_age, args: &arg_names });
-        Some(Command { name: name?, aliases, summary, args, action: action? })
+        let only = manners::only(t, &rules.manners);
+        Some(Command { name: name?, aliases, summary, args, only, action: action? })
     })
 }
 
 /// One word, as it follows a prefix.
-fn command_name(text: &str, prefixes: &[String]) -> Result<String, Mend> {
+pub(super) fn command_name(text: &str, prefixes: &[String]) -> Result<String, Mend> {
     let folded = fold(text);
     if !is_visible(text) {
         return Err("is empty: write the word that calls the command".into());
@@ -96,14 +102,17 @@ fn command_name(text: &str, prefixes: &[String]) -> Result<String, Mend> {
     }
 }
 
-/// Notes names and aliases, folded as the rules fold them; one that is taken already is a fault.
-fn one_command_each(t: &Table, names: &mut BTreeMap<String, String>, name: Option<&str>, aliases: &[String]) {
-    let aliases = aliases.iter().enumerate().map(|(i, alias)| (format!("aliases[{i}]"), alias.as_str()));
-    for (key, word) in name.map(|name| ("name".to_owned(), name)).into_iter().chain(aliases) {
-        if let Some(place) = names.get(&fold(word)) {
-            t.fault(&key, format!("{word:?} calls a command already ({place}): remove one of the two, or rename it"));
+/// Names of commands, folded as the rules fold them, and where each stands.
+#[derive(Default)]
+pub(super) struct Names(BTreeMap<String, String>);
+
+impl Names {
+    /// Notes one; one that is taken already is a fault.
+    pub(super) fn note(&mut self, t: &Table, key: &str, word: &str) {
+        if let Some(place) = self.0.get(&fold(word)) {
+            t.fault(key, format!("{word:?} calls a command already ({place}): remove one of the two, or rename it"));
         } else {
-            names.insert(fold(word), t.path_of(&key));
+            self.0.insert(fold(word), t.path_of(key));
         }
     }
 }
@@ -182,13 +191,20 @@ fn binding(t: &mut Table, max_reply_age: Duration) -> Option<Binding> {
         pattern,
         "write a regular expression in single quotes, such as '手机号是(?P<phone>1\\d{10})'",
     );
-    t.span("ttl", Duration::from_secs(7 * 24 * 60 * 60)); // taken for its form; no binding is kept yet
+    let terms = manners::terms(t);
     let captures: Vec<_> = pattern.iter().flat_map(Regex::capture_names).flatten().collect();
     let action = action_if(t, &Place { max_reply_age, args: &captures });
-    let mend = "captures alone are not kept in this version, so write what is to be done with them, such as \
-                action = { type = \"http\", url = \"…\" }";
-    let action = t.require("action", action, mend).flatten();
-    Some(Binding { pattern: pattern?, action: action? })
+    if pattern.is_some() && captures.is_empty() && action.is_none() && !terms.unbind {
+        let mend = "has no action, and its pattern captures nothing that could be kept: write a named group such as \
+                    (?P<phone>1\\d{10}), or an action";
+        t.fault_here(mend);
+    }
+    let action = match action {
+        Some(None) => return None,
+        Some(action) => action,
+        None => None,
+    };
+    Some(Binding { pattern: pattern?, action, terms })
 }
 
 /// The regex crate draws the pattern over several lines; the last says what is wrong.

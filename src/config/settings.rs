@@ -3,6 +3,7 @@
 
 mod alarms;
 mod llm;
+mod manners;
 mod session;
 mod ways;
 
@@ -13,6 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use url::Url;
+
+pub use manners::{Audience, Manners, Only, Terms};
 
 pub use self::llm::{AnswerFormat, LlmAction};
 pub use self::session::{Session, SessionScope};
@@ -328,6 +331,8 @@ pub struct Rules {
     pub mention: Option<Action>,
     /// Sentences by which members say who they are.
     pub bindings: Vec<Binding>,
+    /// How it behaves towards members.
+    pub manners: Manners,
 }
 
 /// What an unknown command gets.
@@ -350,6 +355,8 @@ pub struct Command {
     pub summary: String,
     /// In order.
     pub args: Vec<Arg>,
+    /// Whom it is for; `None`: everybody.
+    pub only: Option<Only>,
     /// What it does.
     pub action: Action,
 }
@@ -400,8 +407,10 @@ pub struct Keyword {
 pub struct Binding {
     /// Where the sentence says who; named groups are captures.
     pub pattern: regex::Regex,
-    /// What it does.
-    pub action: Action,
+    /// What it does; without one its captures are kept, and the member is told so.
+    pub action: Option<Action>,
+    /// What it does to its member.
+    pub terms: Terms,
 }
 
 /// What a trigger does.
@@ -459,6 +468,7 @@ impl App {
                 keywords: Vec::new(),
                 mention: None,
                 bindings: Vec::new(),
+                manners: Manners::default(),
             },
         }
     }

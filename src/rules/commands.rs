@@ -5,16 +5,18 @@
 //! - A name is a whole word: `/queryabc` is not `/query`, and a name inside prose is prose.
 //! - What follows a prefix but can't be a command's name (`/etc/passwd`, `//`, `/stop@OtherBot`, `/` alone) is no
 //!   command of ours and gets no hint.
+//! - A command that is not for a member says so before it looks at what they wrote behind its name.
 //! - Without a prefix, words beyond what a command takes make it prose, which is for `[mention]`, where there is one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::args::{self, Fault};
 use super::fold::{blank, fold, fold_char};
 use super::mention::{Address, Mentions};
 use super::{Action, CommandCall, Decision, RuleError, Run, Trigger, texts};
-use crate::config::settings::{self, Arg, UnknownCommand};
+use crate::config::settings::{self, Arg, Audience, Only, UnknownCommand};
+use crate::model::{Message, SenderKind};
 
 /// A command, ready to run.
 #[derive(Debug)]
@@ -23,6 +25,7 @@ pub(super) struct Command {
     pub(super) aliases: Vec<String>,
     pub(super) summary: String,
     pub(super) args: Vec<Arg>,
+    pub(super) only: Option<Only>,
     pub(super) action: Arc<Action>,
 }
 
@@ -34,6 +37,7 @@ pub(super) struct Commands {
     /// What texts show in front of a name.
     shown_prefix: String,
     unknown: UnknownCommand,
+    admins: BTreeSet<String>,
     on_mention: bool,
     /// Whether prose that speaks to the bot has another rule to go to.
     prose_is_answered: bool,
@@ -57,6 +61,7 @@ impl Commands {
             prefixes,
             shown_prefix: rules.prefixes.first().cloned().unwrap_or_default(),
             unknown: rules.unknown_command,
+            admins: rules.manners.admins.clone(),
             on_mention: rules.commands_on_mention,
             prose_is_answered: rules.mention.is_some(),
             list: Vec::with_capacity(rules.commands.len() + 1),
@@ -70,8 +75,14 @@ impl Commands {
                 aliases: command.aliases.clone(),
                 summary: command.summary.clone(),
                 args: command.args.clone(),
+                only: command.only.clone(),
                 action: Action::compile(&command.action, &place)?,
             })?;
+        }
+        if !commands.admins.is_empty() {
+            let manners = &rules.manners;
+            commands.add_mute(true, texts::MUTE_SUMMARY, &manners.mute)?;
+            commands.add_mute(false, texts::UNMUTE_SUMMARY, &manners.unmute)?;
         }
         if commands.help.is_none() && !commands.by_name.contains_key("help") {
             commands.add_help()?;
@@ -86,7 +97,20 @@ impl Commands {
             aliases: aliases.map(|alias| (*alias).to_owned()).collect(),
             summary: texts::HELP_SUMMARY.to_owned(),
             args: Vec::new(),
+            only: None,
             action: Arc::new(Action::Help),
+        })
+    }
+
+    fn add_mute(&mut self, mute: bool, summary: &str, names: &[String]) -> Result<(), RuleError> {
+        let [name, aliases @ ..] = names else { return Ok(()) };
+        self.add(Command {
+            name: name.clone(),
+            aliases: aliases.to_vec(),
+            summary: summary.to_owned(),
+            args: Vec::new(),
+            only: Some(Only { audience: Audience::Admin, text: None }),
+            action: Arc::new(Action::Mute(mute)),
         })
     }
 
@@ -113,13 +137,13 @@ impl Commands {
     }
 
     /// What a text does as a command; `None` where it is none.
-    pub(super) fn decide(&self, mentions: &Mentions, address: &Address<'_>) -> Option<Decision> {
+    pub(super) fn decide(&self, mentions: &Mentions, address: &Address<'_>, message: &Message) -> Option<Decision> {
         if address.behind && !self.on_mention {
             return None;
         }
         match self.behind_prefix(address.words) {
-            Some(words) => self.prefixed(mentions, words),
-            None if self.on_mention => self.bare(mentions, address),
+            Some(words) => self.prefixed(mentions, words, message),
+            None if self.on_mention => self.bare(mentions, address, message),
             None => None,
         }
     }
@@ -133,10 +157,10 @@ impl Commands {
         Some(behind.trim_start_matches(blank))
     }
 
-    fn prefixed(&self, mentions: &Mentions, words: &str) -> Option<Decision> {
+    fn prefixed(&self, mentions: &Mentions, words: &str, message: &Message) -> Option<Decision> {
         let named = mentions.split_name(words);
         if let Some(command) = self.find(named.name) {
-            return Some(self.call(command, named.rest).unwrap_or_else(|fault| self.refuse(command, &fault)));
+            return Some(self.call(command, named.rest, message).unwrap_or_else(|fault| self.refuse(command, &fault)));
         }
         can_be_a_name(named.name).then(|| match self.unknown {
             UnknownCommand::Ignore => Decision::Ignore { reason: "unknown_command".to_owned() },
@@ -147,11 +171,11 @@ impl Commands {
         })
     }
 
-    fn bare(&self, mentions: &Mentions, address: &Address<'_>) -> Option<Decision> {
+    fn bare(&self, mentions: &Mentions, address: &Address<'_>, message: &Message) -> Option<Decision> {
         let named = mentions.split_name(address.words);
         let command = self.find(named.name).filter(|_| address.to_us || named.glued)?;
-        match self.call(command, named.rest) {
-            Ok(run) => Some(run),
+        match self.call(command, named.rest, message) {
+            Ok(decision) => Some(decision),
             Err(Fault::TooMany) if self.prose_is_answered => None,
             Err(fault) => Some(self.refuse(command, &fault)),
         }
@@ -161,15 +185,32 @@ impl Commands {
         self.by_name.get(&fold(name)).and_then(|at| self.list.get(*at))
     }
 
-    fn call<'a>(&self, command: &'a Command, rest: &'a str) -> Result<Decision, Fault<'a>> {
+    fn call<'a>(&self, command: &'a Command, rest: &'a str, message: &Message) -> Result<Decision, Fault<'a>> {
+        let not_for = |only: &Only| only.text.clone().unwrap_or_else(|| texts::not_for(only.audience).to_owned());
+        if let Some(only) = command.only.as_ref().filter(|only| !self.may_be_for(only.audience, message)) {
+            return Ok(Decision::Say { rule: rule(command), text: not_for(only) });
+        }
         let args = args::read(&command.args, rest)?;
         Ok(Decision::Run(Run {
-            rule: rule(command),
-            trigger: Trigger::Command,
-            action: command.action.clone(),
             command: Some(CommandCall { name: command.name.clone(), args }),
-            captures: None,
+            unless_bound: command
+                .only
+                .as_ref()
+                .filter(|only| only.audience == Audience::Bound)
+                .map(not_for)
+                .map(Arc::from),
+            ..Run::new(rule(command), Trigger::Command, command.action.clone())
         }))
+    }
+
+    /// As far as the message tells: who is bound is not known here.
+    fn may_be_for(&self, audience: Audience, message: &Message) -> bool {
+        match audience {
+            Audience::Bound => true,
+            Audience::Internal => message.sender_kind == SenderKind::Internal,
+            Audience::External => message.sender_kind == SenderKind::External,
+            Audience::Admin => self.admins.contains(&message.sender_key),
+        }
     }
 
     fn refuse(&self, command: &Command, fault: &Fault<'_>) -> Decision {

@@ -16,6 +16,7 @@ pub(crate) mod tests;
 pub(crate) mod texts;
 mod words;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use regex::Regex;
@@ -23,7 +24,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::action::template::{Template, TemplateError};
-use crate::config::settings;
+use crate::config::settings::{self, Terms};
 use crate::model::{ChatKind, Message};
 use commands::Commands;
 use fold::fold;
@@ -72,7 +73,7 @@ pub enum Decision {
         /// `sensitive`.
         rule: String,
     },
-    /// A fixed text for the member: usage, a wrong argument, a hint.
+    /// A fixed text for the member: usage, a wrong argument, a hint, a command that is for others.
     Say {
         /// `command:<name>` or `unknown_command`.
         rule: String,
@@ -96,6 +97,17 @@ pub struct Run {
     pub command: Option<CommandCall>,
     /// A binding's named groups; null for one that took no part in the match.
     pub captures: Option<Map<String, Value>>,
+    /// What a binding does to its member.
+    pub terms: Option<Arc<Terms>>,
+    /// Set where it is for bound members only: what the others get instead.
+    pub unless_bound: Option<Arc<str>>,
+}
+
+impl Run {
+    /// Of a rule that brings nothing but its action.
+    pub fn new(rule: String, trigger: Trigger, action: Arc<Action>) -> Self {
+        Self { rule, trigger, action, command: None, captures: None, terms: None, unless_bound: None }
+    }
 }
 
 /// The kind of rule that set an action off.
@@ -144,6 +156,8 @@ pub enum Action {
     Http(settings::HttpAction),
     /// Asks a model.
     Llm(settings::LlmAction),
+    /// Mutes the chat, or lets it speak again.
+    Mute(bool),
 }
 
 impl Action {
@@ -165,6 +179,8 @@ impl Action {
             Self::Help => "help",
             Self::Http(_) => "http",
             Self::Llm(_) => "llm",
+            Self::Mute(true) => "mute",
+            Self::Mute(false) => "unmute",
         }
     }
 
@@ -172,13 +188,46 @@ impl Action {
     pub fn sees_session(&self) -> bool {
         matches!(self, Self::Http(_) | Self::Llm(_))
     }
+
+    /// Whether it can say anything of who the member is beyond their chat.
+    pub fn speaks_of_user(&self) -> bool {
+        match self {
+            Self::Reply(template) => template.speaks_of_user(),
+            Self::Http(_) => true,
+            Self::Help | Self::Llm(_) | Self::Mute(_) => false,
+        }
+    }
+}
+
+/// A sentence by which members say who they are.
+#[derive(Debug)]
+struct Sentence {
+    pattern: Regex,
+    action: Arc<Action>,
+    terms: Arc<Terms>,
+}
+
+impl Sentence {
+    /// One without an action keeps its captures (or ends a binding) and says so.
+    fn compile(at: usize, binding: &settings::Binding) -> Result<Self, RuleError> {
+        let text = if binding.terms.unbind { texts::UNBOUND } else { texts::KEPT };
+        let default = settings::Action::Reply { text: text.to_owned() };
+        let action = Action::compile(binding.action.as_ref().unwrap_or(&default), &format!("binding {at}"))?;
+        Ok(Self { pattern: binding.pattern.clone(), action, terms: Arc::new(binding.terms) })
+    }
+
+    /// What it captures for the contact book; a service keeps what it is told by itself.
+    fn kept_fields(&self) -> impl Iterator<Item = &str> {
+        let keeps = !matches!(*self.action, Action::Http(_)) && !self.terms.unbind;
+        self.pattern.capture_names().flatten().filter(move |_| keeps)
+    }
 }
 
 /// An app's rules, ready to decide.
 #[derive(Debug)]
 pub struct RuleSet {
     sensitive: Words,
-    bindings: Vec<(Regex, Arc<Action>)>,
+    bindings: Vec<Sentence>,
     commands: Commands,
     keywords: Words,
     /// The word and the action of each word in `keywords`.
@@ -191,9 +240,7 @@ impl RuleSet {
     /// Prepares everything that deciding needs.
     pub fn compile(app: &settings::App) -> Result<Self, RuleError> {
         let rules = &app.rules;
-        let bindings = rules.bindings.iter().enumerate().map(|(at, binding)| {
-            Ok((binding.pattern.clone(), Action::compile(&binding.action, &format!("binding {at}"))?))
-        });
+        let bindings = rules.bindings.iter().enumerate().map(|(at, binding)| Sentence::compile(at, binding));
         let mut keyword_actions = Vec::new();
         for keyword in &rules.keywords {
             let action = Action::compile(&keyword.action, &format!("keyword `{}`", keyword.any.join("`, `")))?;
@@ -213,7 +260,7 @@ impl RuleSet {
     /// Decides what a message makes the bot do.
     pub fn decide(&self, message: &Message) -> Decision {
         match message.msg_type.as_str() {
-            "text" | "mixed" => self.decide_text(&message.text, message.chat_kind),
+            "text" | "mixed" => self.decide_text(message),
             event if message.is_event() => Decision::Ignore { reason: event.to_owned() },
             other => Decision::Ignore { reason: format!("type:{other}") },
         }
@@ -224,51 +271,51 @@ impl RuleSet {
         self.commands.help_text()
     }
 
-    fn decide_text(&self, text: &str, chat: ChatKind) -> Decision {
+    /// The contact fields that members fill by binding sentences.
+    pub fn kept_fields(&self) -> BTreeSet<&str> {
+        self.bindings.iter().flat_map(Sentence::kept_fields).collect()
+    }
+
+    fn decide_text(&self, message: &Message) -> Decision {
+        let text = message.text.as_str();
         let folded = fold(text);
         if self.sensitive.stand_in(&folded) {
             return Decision::Block { rule: "sensitive".to_owned() };
         }
         let mut address = self.mentions.read(text);
-        address.to_us |= chat == ChatKind::Single && !address.words.is_empty();
+        address.to_us |= message.chat_kind == ChatKind::Single && !address.words.is_empty();
         self.bound(&address)
-            .or_else(|| self.commands.decide(&self.mentions, &address))
+            .or_else(|| self.commands.decide(&self.mentions, &address, message))
             .or_else(|| self.keyword(&folded))
             .unwrap_or_else(|| self.mentioned(&address))
     }
 
     fn bound(&self, address: &Address<'_>) -> Option<Decision> {
         let text = head(address.words);
-        self.bindings.iter().enumerate().find_map(|(at, (pattern, action))| {
+        self.bindings.iter().enumerate().find_map(|(at, Sentence { pattern, action, terms })| {
             let found = pattern.captures(text)?;
             let named = pattern.capture_names().flatten();
             let captures = named.map(|name| (name.to_owned(), found.name(name).map(|group| group.as_str()).into()));
             Some(Decision::Run(Run {
-                rule: format!("binding:{at}"),
-                trigger: Trigger::Binding,
-                action: action.clone(),
-                command: None,
                 captures: Some(captures.collect()),
+                terms: Some(terms.clone()),
+                ..Run::new(format!("binding:{at}"), Trigger::Binding, action.clone())
             }))
         })
     }
 
     fn keyword(&self, folded: &str) -> Option<Decision> {
         let (word, action) = self.keyword_actions.get(self.keywords.first_listed(head(folded))?)?;
-        Some(plain_run(format!("keyword:{word}"), Trigger::Keyword, action))
+        Some(Decision::Run(Run::new(format!("keyword:{word}"), Trigger::Keyword, action.clone())))
     }
 
     fn mentioned(&self, address: &Address<'_>) -> Decision {
         match &self.mention {
             _ if !address.to_us => Decision::Ignore { reason: "chatter".to_owned() },
-            Some(action) => plain_run("mention".to_owned(), Trigger::Mention, action),
+            Some(action) => Decision::Run(Run::new("mention".to_owned(), Trigger::Mention, action.clone())),
             None => Decision::Ignore { reason: "no_mention_rule".to_owned() },
         }
     }
-}
-
-fn plain_run(rule: String, trigger: Trigger, action: &Arc<Action>) -> Decision {
-    Decision::Run(Run { rule, trigger, action: action.clone(), command: None, captures: None })
 }
 
 /// The part of a text that is searched.

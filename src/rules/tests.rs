@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::config::settings::{App, AppKind, Arg, ArgKind, Binding, Command, JsonAuth, Keyword, Rules, UnknownCommand};
+use crate::config::settings::{
+    App, AppKind, Arg, ArgKind, Audience, Binding, Command, JsonAuth, Keyword, Manners, Only, Rules, UnknownCommand,
+};
 use crate::model::SenderKind;
 
 fn reply(text: &str) -> settings::Action {
@@ -17,7 +19,7 @@ fn arg(name: &str, label: &str, kind: ArgKind, required: bool) -> Arg {
 
 fn command(name: &str, aliases: &[&str], args: Vec<Arg>) -> Command {
     let aliases = aliases.iter().map(|alias| alias.to_string()).collect();
-    Command { name: name.into(), aliases, summary: format!("{name} 的说明"), args, action: reply("ok") }
+    Command { name: name.into(), aliases, summary: format!("{name} 的说明"), args, only: None, action: reply("ok") }
 }
 
 fn rules() -> Rules {
@@ -40,8 +42,10 @@ fn rules() -> Rules {
         mention: Some(reply("mention")),
         bindings: vec![Binding {
             pattern: Regex::new(r"绑定的?手机号是?\s*(?P<phone>1\d{10})(?P<tail>x)?").expect("a pattern"),
-            action: reply("bound"),
+            action: Some(reply("bound")),
+            terms: Terms::default(),
         }],
+        manners: Manners::default(),
     }
 }
 
@@ -358,4 +362,108 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+fn from(sender: &str, kind: SenderKind, text: &str) -> Message {
+    Message { sender_key: sender.into(), sender_kind: kind, ..message("text", text, ChatKind::Group) }
+}
+
+#[test]
+fn a_command_is_for_its_audience() {
+    let only = |audience, text: Option<&str>| Some(Only { audience, text: text.map(str::to_owned) });
+    let set = set(|rules| {
+        rules.manners.admins = ["boss".to_owned()].into();
+        rules.manners.mute = vec!["mute".into(), "静音".into()];
+        rules.commands[0].only = only(Audience::Internal, None);
+        rules.commands[1].only = only(Audience::External, Some("外部专用"));
+        rules.commands[2].only = only(Audience::Bound, None);
+        rules.commands[3].only = only(Audience::Admin, None);
+    });
+    use SenderKind::{External, Internal, Unknown};
+    for (sender, kind, text, want) in [
+        ("zs", Internal, "/query 1", "run command:query {\"order_id\":1}"),
+        ("wm", External, "/query 1", "say command:query"),
+        ("zs", Unknown, "@小助手 query 1", "say command:query"),
+        // Whom it is not for learns nothing of its arguments.
+        ("wm", External, "/query", "say command:query"),
+        ("wm", External, "/echo hi", "run command:echo {\"text\":\"hi\"}"),
+        ("zs", Internal, "/echo hi", "say command:echo"),
+        ("wm", External, "/stop 1", "run command:stop {\"n\":1}"),
+        ("boss", Internal, "/city 北京", "run command:city {\"c\":\"北京\"}"),
+        ("Boss", Internal, "/city 北京", "say command:city"),
+    ] {
+        assert_eq!(line(set.decide(&from(sender, kind, text))), want, "{sender} {text}");
+    }
+    let said = |sender: &str, text: &str| match set.decide(&from(sender, SenderKind::Internal, text)) {
+        Decision::Say { text, .. } => text,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(said("zs", "/echo hi"), "外部专用");
+    assert!(said("zs", "/city 北京").contains("管理员"));
+    match set.decide(&from("wm", External, "/stop 1")) {
+        Decision::Run(run) => assert!(run.unless_bound.is_some_and(|text| text.contains("绑定"))),
+        other => panic!("{other:?}"),
+    }
+    let help = set.help_text();
+    for mark in [
+        "query 的说明（也可用 /查询订单）（仅内部成员）",
+        "echo 的说明（仅外部联系人）",
+        "stop 的说明（绑定后可用）",
+        "/mute：让我在本群静音（也可用 /静音）（仅管理员）",
+    ] {
+        assert!(help.contains(mark), "{mark}: {help}");
+    }
+}
+
+#[test]
+fn admins_alone_mute_a_chat() {
+    let with_names = |rules: &mut Rules| {
+        rules.manners.admins = ["boss".to_owned()].into();
+        rules.manners.mute = vec!["mute".into(), "静音".into()];
+        rules.manners.unmute = vec!["unmute".into(), "取消静音".into()];
+    };
+    let set = set(with_names);
+    for (sender, text, want) in [
+        ("boss", "/mute", "run command:mute {}"),
+        ("boss", "@小助手 静音", "run command:mute {}"),
+        ("boss", "/取消静音", "run command:unmute {}"),
+        ("zs", "/mute", "say command:mute"),
+        ("zs", "@小助手 取消静音", "say command:unmute"),
+        ("boss", "静音", "ignore chatter"),
+        ("boss", "/mute now", "say command:mute"),
+    ] {
+        assert_eq!(line(set.decide(&from(sender, SenderKind::Internal, text))), want, "{sender} {text}");
+    }
+    let nobody = super::tests::set(|rules| {
+        with_names(rules);
+        rules.manners.admins.clear();
+    });
+    assert_eq!(in_group(&nobody, "/mute"), "say unknown_command");
+    assert!(!nobody.help_text().contains("静音"));
+}
+
+#[test]
+fn a_binding_sentence_binds_and_is_no_command() {
+    let set = set(|rules| {
+        let sentence = |pattern: &str, action, unbind| Binding {
+            pattern: Regex::new(pattern).expect("a pattern"),
+            action,
+            terms: Terms { unbind, ..Terms::default() },
+        };
+        rules.bindings.push(sentence("我叫(?P<name>.+)", None, false));
+        rules.bindings.push(sentence("解绑|/query 0", None, true));
+    });
+    let run = |text: &str| match set.decide(&message("text", text, ChatKind::Group)) {
+        Decision::Run(run) => run,
+        other => panic!("{text}: {other:?}"),
+    };
+    let named = run("我叫王五");
+    assert_eq!((named.rule.as_str(), named.terms.as_deref()), ("binding:1", Some(&Terms::default())));
+    assert_eq!(named.captures.map(Value::Object), Some(json!({"name": "王五"})));
+    let unbound = run("/query 0");
+    assert!(
+        unbound.rule == "binding:2" && unbound.command.is_none() && unbound.terms.is_some_and(|terms| terms.unbind)
+    );
+    assert_eq!(run("/query 1").terms, None);
+    assert_eq!(set.kept_fields().into_iter().collect::<Vec<_>>(), ["name", "phone", "tail"]);
 }

@@ -5,7 +5,7 @@
 
 use super::commands::Command;
 use super::fold::invisible;
-use crate::config::settings::{Arg, ArgKind};
+use crate::config::settings::{Arg, ArgKind, Audience};
 use crate::wecom::message::defuse;
 
 /// How many characters of a member's words are shown back.
@@ -13,6 +13,43 @@ const SHOWN: usize = 40;
 
 /// The summary of the built-in `help`.
 pub(super) const HELP_SUMMARY: &str = "显示可用命令";
+
+pub(super) const MUTE_SUMMARY: &str = "让我在本群静音";
+pub(super) const UNMUTE_SUMMARY: &str = "取消静音";
+
+/// What a member gets whose binding sentence was kept.
+pub(super) const KEPT: &str = "已记下您的信息。";
+/// … who is bound to a business user.
+pub(crate) const BOUND: &str = "绑定成功。";
+/// … whose binding is over.
+pub(crate) const UNBOUND: &str = "已解除绑定。";
+/// … who writes too fast, once a window.
+pub(crate) const TOO_FAST: &str = "您的消息太频繁了，请稍后再试。";
+
+/// What an admin gets who muted a chat, or let it speak again.
+pub(crate) fn muted(muted: bool) -> &'static str {
+    if muted { "已静音：在取消静音之前，我不再回复本群的消息。" } else { "已取消静音。" }
+}
+
+/// What a member gets for whom a command is not.
+pub(super) fn not_for(audience: Audience) -> &'static str {
+    match audience {
+        Audience::Bound => "请先绑定身份，再使用这个命令。",
+        Audience::Internal => "这个命令只对内部成员开放。",
+        Audience::External => "这个命令只对外部联系人开放。",
+        Audience::Admin => "这个命令只对管理员开放。",
+    }
+}
+
+/// How `help` marks a command that is not for everybody.
+fn mark(audience: Audience) -> &'static str {
+    match audience {
+        Audience::Bound => "（绑定后可用）",
+        Audience::Internal => "（仅内部成员）",
+        Audience::External => "（仅外部联系人）",
+        Audience::Admin => "（仅管理员）",
+    }
+}
 
 /// What a member gets when a service behind the gateway failed; the id leads an operator to the trail.
 pub(crate) fn apology(request_id: &str) -> String {
@@ -57,6 +94,7 @@ fn help_line(prefix: &str, command: &Command) -> String {
         let aliases: Vec<String> = command.aliases.iter().map(|alias| format!("{prefix}{alias}")).collect();
         line += &format!("（也可用 {}）", aliases.join("、"));
     }
+    line += command.only.as_ref().map_or("", |only| mark(only.audience));
     line
 }
 

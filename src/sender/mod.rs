@@ -20,9 +20,11 @@ pub mod route;
 mod token;
 mod trail;
 
+pub(crate) use channel::refuses_token;
 pub use hold::Holds;
 pub use pool::Sender;
 pub use route::{Destination, NoRoute, Route, Routes, guard};
+pub(crate) use token::Tokens;
 
 #[cfg(test)]
 mod tests;

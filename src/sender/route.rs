@@ -341,7 +341,7 @@ mod tests {
     }
 
     fn api() -> Api {
-        Api { corp_id: "ww1".into(), agent_id: 7, secret: Secret::new("s3cret") }
+        Api { corp_id: "ww1".into(), agent_id: 7, secret: Secret::new("s3cret"), ask_contacts: false }
     }
 
     fn crypto() -> CallbackCrypto {

@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Why there is no token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum NoToken {
+pub(crate) enum NoToken {
     /// WeCom refuses to give one.
     Refused {
         /// Its code.
@@ -73,7 +73,7 @@ impl From<NoToken> for Reply {
 
 /// The tokens of all apps. Clones are the same.
 #[derive(Clone)]
-pub(super) struct Tokens(Arc<Desk>);
+pub(crate) struct Tokens(Arc<Desk>);
 
 struct Desk {
     store: SharedStore,
@@ -204,7 +204,7 @@ impl Desk {
             if let Some(known) = self.known(names, slot).await.map_err(not_yet)? {
                 return known;
             }
-            if let Some(brought) = self.ask_under_lock(api, names, slot).await? {
+            if let Some(brought) = self.ask_under_lock(api, names, slot, None).await? {
                 return brought;
             }
             if Instant::now() >= give_up {
@@ -218,12 +218,12 @@ impl Desk {
         let before = slot.good();
         // Another process may have done it.
         let known = self.known(names, slot).await;
-        let is_new = slot.good().zip(before).is_some_and(|(now, before)| now.token != before.token);
+        let is_new = slot.good().zip(before.as_ref()).is_some_and(|(now, before)| now.token != before.token);
         if matches!(known, Ok(Some(Err(_))) | Err(_)) || is_new {
             return;
         }
         slot.put_off();
-        if let Err(why) | Ok(Some(Err(why))) = self.ask_under_lock(api, names, slot).await {
+        if let Err(why) | Ok(Some(Err(why))) = self.ask_under_lock(api, names, slot, before.as_ref()).await {
             warn!(corp_id = api.corp_id, agent_id = api.agent_id, ?why, "an access token could not be refreshed early");
         }
     }
@@ -241,17 +241,29 @@ impl Desk {
         Ok(none.and_then(|noted| serde_json::from_str(noted.value.expose()).ok()).map(Err))
     }
 
-    /// Asks WeCom, if nobody else does; `None` where somebody does.
+    /// Asks WeCom, if nobody else does; `None` where somebody does. Whoever had the lock before may have brought another token
+    /// than `old` since we looked: to ask again would end theirs.
     async fn ask_under_lock(
         &self,
         api: &Api,
         names: &Names,
         slot: &Slot,
+        old: Option<&Current>,
     ) -> Result<Option<Result<Secret, NoToken>>, NoToken> {
         let owner = format!("{:016x}", rand::random::<u64>());
         let lock_for = self.patience + LOCK_MARGIN;
         if !self.store.lock_note(&names.token, &owner, lock_for).await.map_err(not_yet)? {
             return Ok(None);
+        }
+        let known = self.known(names, slot).await.map_err(not_yet)?;
+        let is_news = match &known {
+            Some(Ok(token)) => old.is_none_or(|old| old.token != *token),
+            Some(Err(_)) => true,
+            None => false,
+        };
+        if is_news {
+            self.store.unlock_note(&names.token, &owner).await.map_err(not_yet)?;
+            return Ok(known);
         }
         let answer = self.ask(api).await;
         let written = match &answer {

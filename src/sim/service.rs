@@ -37,6 +37,8 @@ pub struct Reaction {
 pub enum ServiceAnswer {
     /// A text that names action, tag and arguments, and the tag again as a session variable.
     Tagged,
+    /// The tag and how many calls this session has counted, which the session variable `n` keeps.
+    Counted,
     /// This, with status 200.
     Json(Value),
     /// A bare status: 204 says nothing, 202 answers later, 500 is broken.
@@ -253,6 +255,7 @@ async fn answer(
     service.gate.pass().await;
     match reaction.answer {
         ServiceAnswer::Tagged => axum::Json(tagged(&call)).into_response(),
+        ServiceAnswer::Counted => axum::Json(counted(&call)).into_response(),
         ServiceAnswer::Json(body) => axum::Json(body).into_response(),
         ServiceAnswer::Status(status) => {
             StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR).into_response()
@@ -262,6 +265,11 @@ async fn answer(
             StatusCode::OK.into_response()
         }
     }
+}
+
+fn counted(call: &Call) -> Value {
+    let n = call.body["session"]["vars"]["n"].as_u64().unwrap_or_default() + 1;
+    json!({"text": format!("{} {n}", call.tag()), "vars": {"n": n}})
 }
 
 fn tagged(call: &Call) -> Value {

@@ -32,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::action::{self, Actions, Answer, Request};
 use crate::config::settings::{self, AppKind};
+use crate::member::Profile;
 use crate::model::{Message, Session, now_ms};
 use crate::rules::{Decision, RuleError, RuleSet, Run};
 use crate::sender::channel::{self, GroupRobot};
@@ -183,8 +184,9 @@ impl Bot {
 
     /// Calls the action and waits for it.
     async fn act(&self, message: &Message, run: &Run) -> Vec<Value> {
-        let session = Session::default();
-        let request = Request { message, chat_name: None, run, session: &session, rules: &self.rules };
+        let (session, profile) = (Session::default(), Profile::default());
+        let request =
+            Request { message, chat_name: None, run, session: &session, profile: &profile, rules: &self.rules };
         match self.actions.run(request).await {
             Ok(Answer::Say { messages, .. }) => messages,
             Ok(Answer::Silent | Answer::Later) => Vec::new(),

@@ -2,6 +2,7 @@
 //!
 //! - `webhook`: group robots, known by their keys, and their uploads;
 //! - `api`: `gettoken`, `message/send`, `appchat/send`;
+//! - `contacts`: `externalcontact/get`, `externalcontact/groupchat/get`;
 //! - `once`: an aibot's `response_url`s, and a plain JSON gateway;
 //! - `desk`: what all of them have in common.
 //!
@@ -13,6 +14,7 @@
 //! listens at the same address under `/action/{name}`.
 
 mod api;
+mod contacts;
 mod desk;
 mod message;
 mod once;
@@ -36,6 +38,11 @@ use super::wire::{Scissors, WireListener};
 
 /// The outlet of `gettoken`.
 pub const GETTOKEN: &str = "gettoken";
+
+/// The outlet of `externalcontact/get`.
+pub const CONTACT: &str = "externalcontact/get";
+/// The outlet of `externalcontact/groupchat/get`.
+pub const CUSTOMER_GROUP: &str = "externalcontact/groupchat/get";
 
 /// The outlet of a member, by `message/send`.
 pub fn member(user: &str) -> String {
@@ -94,6 +101,7 @@ impl FakeWeCom {
         let desk = Arc::new(Desk::new(options, ledger));
         let router = webhook::router()
             .merge(api::router())
+            .merge(contacts::router())
             .merge(once::router())
             .with_state(Arc::clone(&desk))
             .merge(service::router(Arc::clone(&service)))
@@ -145,6 +153,16 @@ impl FakeWeCom {
     /// Where the JSON gateway takes messages.
     pub fn json_gateway(&self) -> String {
         format!("{}/json/send", self.base())
+    }
+
+    /// Sets up an external contact: what `externalcontact/get` tells of them.
+    pub fn contact(&self, external_userid: &str, told: Value) {
+        self.desk.outlets().book.contacts.insert(external_userid.to_owned(), told);
+    }
+
+    /// Sets up a customer group: its `group_chat`.
+    pub fn customer_group(&self, chat: &str, group: Value) {
+        self.desk.outlets().book.groups.insert(chat.to_owned(), group);
     }
 
     /// How many tokens were given out.

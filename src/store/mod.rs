@@ -19,6 +19,7 @@ mod held;
 pub mod journal;
 mod late;
 pub mod lock;
+mod members;
 mod notes;
 mod operators;
 mod options;
@@ -38,6 +39,7 @@ use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Secret, Ses
 pub use held::{Held, HeldLeases};
 pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
 pub use late::{Answered, LateAnswer, LateTicket, Waiting};
+pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChange};
 pub use notes::{Note, NoteWrite, Noted};
 pub use operators::{Operated, Operation, Tuning};
 pub use options::Options;
@@ -148,6 +150,8 @@ pub struct ClaimedMessage {
     pub remembered: Remembered,
     /// Whether its mark already held its own id: it was claimed before, and its worker never finished.
     pub redelivered: bool,
+    /// Whether an admin muted its chat.
+    pub muted: bool,
 }
 
 /// What commits a handled message, as one step: head dropped, mark `done`, session written, replies queued in the
@@ -453,6 +457,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Answers when the store can take writes.
     async fn ping(&self) -> Result<()>;
+
+    /// What it keeps of members.
+    fn members(&self) -> &dyn Members;
 
     /// Signals of new work.
     fn wakeups(&self) -> &Wakeups;

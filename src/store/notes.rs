@@ -36,6 +36,14 @@ impl Note {
     pub fn alarm_robot(robot: &str) -> Self {
         Self(format!("alarm_robot:{}", encode(robot)))
     }
+    /// Its lock: that somebody asked for a contact lately.
+    pub fn contact(app: &str, sender: &str) -> Self {
+        Self(format!("asked:contact:{}:{}", encode(app), encode(sender)))
+    }
+    /// What WeCom calls a group. Its lock: that somebody asked for it lately.
+    pub fn group(app: &str, chat: &str) -> Self {
+        Self(format!("asked:group:{}:{}", encode(app), encode(chat)))
+    }
     /// The name as stores write it.
     pub fn as_str(&self) -> &str {
         &self.0

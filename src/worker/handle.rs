@@ -8,44 +8,45 @@ use futures_util::FutureExt;
 use serde_json::{Value, json};
 use tracing::{error, warn};
 
-use super::recall::{Recalled, recall};
+use super::recall::Recalled;
 use super::reply::Origin;
 use super::session::{self, After};
-use super::{AppRuntime, Context};
-use crate::action::{self, Answer};
+use super::{AppRuntime, Context, act::act, through_outages};
+use crate::action;
 use crate::alarms::{Alarm, Kind};
-use crate::crash::{self, Point};
+use crate::member::mask_phones_in;
 use crate::model::{Message, Outcome, ReplyTo, now_ms};
 use crate::records;
-use crate::rules::{Decision, Run};
-use crate::store::{ClaimedMessage, Commit, Exchange, LateTicket, Line, Stage, Turn};
+use crate::rules::{Action, Decision, Trigger, texts};
+use crate::store::{Admitted, ClaimedMessage, Commit, Exchange, Knock, LateTicket, Line, Stage, Turn};
 use crate::wecom::message;
 
 /// What handling decided, before it is a commit.
-struct Decided {
-    rule: Option<String>,
-    trigger: Option<&'static str>,
-    action: Option<&'static str>,
-    outcome: Outcome,
-    reason: Option<String>,
-    messages: Vec<Value>,
+pub(super) struct Decided {
+    pub rule: Option<String>,
+    pub trigger: Option<&'static str>,
+    pub action: Option<&'static str>,
+    pub outcome: Outcome,
+    pub reason: Option<String>,
+    pub messages: Vec<Value>,
     /// What an action that sees the session said of it.
-    said: Option<Said>,
+    pub said: Option<Said>,
 }
 
 /// An exchange: upon which session, and the vars that the action set.
-struct Said {
-    upon: Recalled,
-    vars: Option<serde_json::Map<String, Value>>,
+pub(super) struct Said {
+    pub upon: Recalled,
+    pub vars: Option<serde_json::Map<String, Value>>,
 }
 
 impl Decided {
-    fn ends(outcome: Outcome, rule: Option<String>, reason: Option<String>) -> Self {
+    /// Nothing is said.
+    pub fn ends(outcome: Outcome, rule: Option<String>, reason: Option<String>) -> Self {
         Self { rule, trigger: None, action: None, outcome, reason, messages: Vec::new(), said: None }
     }
 
     /// The backend failed: the member gets one short apology, the reason goes to the log and the trail.
-    fn failed(self, request_id: &str, reason: String) -> Self {
+    pub fn failed(self, request_id: &str, reason: String) -> Self {
         error!(request_id, rule = self.rule, %reason, "an action failed");
         let messages = vec![action::apology(request_id)];
         Self { outcome: Outcome::Queued, reason: Some(reason), messages, said: None, ..self }
@@ -77,7 +78,11 @@ pub(super) async fn handle(context: &Context, app: &AppRuntime, claimed: &Claime
 
 async fn decide(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -> Decided {
     let message = &claimed.message;
-    match app.rules.decide(message) {
+    let decision = app.rules.decide(message);
+    if let Some(unheard) = unheard(context, app, claimed, &decision).await {
+        return unheard;
+    }
+    match decision {
         Decision::Ignore { reason } => Decided::ends(Outcome::Ignored, None, Some(reason)),
         Decision::Block { rule } => {
             warn!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
@@ -91,37 +96,36 @@ async fn decide(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -
     }
 }
 
-async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run: &Run) -> Decided {
-    let message = &claimed.message;
-    let sees_session = run.action.sees_session();
-    let recalled = recall(context, app, claimed, sees_session).await;
-    let request = action::Request {
-        message,
-        chat_name: app.settings.chats.get(&message.chat_id).and_then(|chat| chat.name.as_deref()),
-        run,
-        session: &recalled.session,
-        rules: &app.rules,
-    };
-    let began = Instant::now();
-    let answer = context.actions.run(request).await;
-    crash::point(Point::Acted);
-    context.metrics.action(began.elapsed());
-    let decided = Decided {
-        trigger: Some(run.trigger.as_str()),
-        action: Some(run.action.as_str()),
-        said: sees_session.then_some(Said { upon: recalled, vars: None }),
-        ..Decided::ends(Outcome::Silent, Some(run.rule.clone()), None)
-    };
-    match answer {
-        Ok(Answer::Silent) => decided,
-        Ok(Answer::Later) => Decided { outcome: Outcome::Waiting, ..decided },
-        Ok(Answer::Say { messages, vars, .. }) => Decided {
-            outcome: if messages.is_empty() { Outcome::Silent } else { Outcome::Queued },
-            messages,
-            said: decided.said.map(|said| Said { vars, ..said }),
-            ..decided
+/// What would be answered, but in a muted chat or by a member who writes too fast, is not. Chatter counts for nobody.
+async fn unheard(
+    context: &Context,
+    app: &AppRuntime,
+    claimed: &ClaimedMessage,
+    decision: &Decision,
+) -> Option<Decided> {
+    let mutes = match decision {
+        Decision::Ignore { .. } | Decision::Block { .. } => return None,
+        Decision::Say { .. } => None,
+        Decision::Run(run) => match *run.action {
+            Action::Mute(muted) => Some(muted),
+            Action::Reply(_) | Action::Help | Action::Http(_) | Action::Llm(_) => None,
         },
-        Err(error) => decided.failed(&message.request_id, error.to_string()),
+    };
+    if claimed.muted && mutes != Some(false) {
+        return Some(Decided::ends(Outcome::Ignored, None, Some("muted".to_owned())));
+    }
+    let rate = app.settings.rules.manners.per_member.filter(|_| mutes.is_none())?;
+    let message = &claimed.message;
+    let knock = || Knock { key: message.key(), request_id: message.request_id.clone(), rate };
+    let reason = Some("member_rate".to_owned());
+    // With the store away for good, the commit will say so.
+    match through_outages(context, "admit", || context.store.members().admit(knock())).await.ok()? {
+        Admitted::Yes => None,
+        Admitted::TooFast => Some(Decided::ends(Outcome::Ignored, None, reason)),
+        Admitted::TooFastFirst => {
+            let messages = vec![message::text(texts::TOO_FAST)];
+            Some(Decided { messages, ..Decided::ends(Outcome::Queued, None, reason) })
+        }
     }
 }
 
@@ -152,7 +156,11 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
         context.alarms.raise(Alarm::of_chat(Kind::NoRoute, &message.app, &message.chat_id, why));
     }
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
-    let exchange = decided.said.take().map(|said| exchange(app, message, &decided.messages, said));
+    // What a member says of themselves is no turn to be shown, or kept, whole.
+    let is_binding = decided.trigger == Some(Trigger::Binding.as_str());
+    let masked = is_binding.then(|| Message { text: mask_phones_in(&message.text), ..message.clone() });
+    let heard = masked.as_ref().unwrap_or(message);
+    let exchange = decided.said.take().map(|said| exchange(app, heard, &decided.messages, said));
     let handled = json!({
         "rule": decided.rule, "trigger": decided.trigger, "action": decided.action, "outcome": decided.outcome.as_str(), "reason": decided.reason,
         "replies": &replies.summary, "elapsed_ms": millis(began.elapsed()), "redelivered": claimed.redelivered,

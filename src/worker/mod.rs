@@ -6,7 +6,9 @@
 //! finished, or at the cut given back: what it did so far existed nowhere, and whoever claims it next starts over under
 //! the same `Idempotency-Key`.
 
+mod act;
 mod handle;
+mod profile;
 mod recall;
 pub mod reply;
 mod session;
@@ -24,13 +26,15 @@ use crate::action::Actions;
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::{Settings, settings};
 use crate::crash::{self, Point};
+use crate::directory::Directory;
 use crate::model::{Lane, Outcome, now_ms};
 use crate::records::Records;
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 use crate::stop::Stop;
 use crate::store::{
-    Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
+    self, Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
+    StoreError,
 };
 use crate::telemetry::{Health, Metrics, Telemetry};
 use recall::Archive;
@@ -43,6 +47,16 @@ const IDLE: Duration = Duration::from_secs(1);
 const CLAIM: usize = 64;
 /// How long a lane whose app has no permit left is set aside.
 const APP_BUSY: Duration = Duration::from_millis(500);
+
+/// What messages are answered from.
+pub struct Sources {
+    /// Runs actions.
+    pub actions: Actions,
+    /// Who asks WeCom about contacts.
+    pub directory: Arc<Directory>,
+    /// Older sessions.
+    pub records: Records,
+}
 
 /// The claim loop and what its tasks share.
 pub struct Workers(Arc<Context>);
@@ -58,6 +72,8 @@ struct Context {
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     held: Arc<HeldLeases>,
+    names: profile::Names,
+    directory: Arc<Directory>,
 }
 
 /// One app, ready to handle messages.
@@ -80,8 +96,7 @@ impl Workers {
         store: SharedStore,
         settings: Arc<Settings>,
         routes: Arc<Routes>,
-        actions: Actions,
-        records: Records,
+        sources: Sources,
         telemetry: Telemetry,
     ) -> Result<Self, RuleError> {
         let share = settings.workers.concurrency.div_ceil(2);
@@ -94,10 +109,24 @@ impl Workers {
             };
             apps.insert(id.clone(), runtime);
         }
+        let Sources { actions, directory, records } = sources;
         let archive = Archive::new(records);
         let held = HeldLeases::new(store.clone(), Side::In, settings.workers.lease);
         let Telemetry { alarms, metrics, health } = telemetry;
-        Ok(Self(Arc::new(Context { store, settings, apps, routes, actions, archive, alarms, metrics, health, held })))
+        Ok(Self(Arc::new(Context {
+            store,
+            settings,
+            apps,
+            routes,
+            actions,
+            archive,
+            alarms,
+            metrics,
+            health,
+            held,
+            names: profile::Names::default(),
+            directory,
+        })))
     }
 
     /// Works until `stop`, see there.
@@ -234,8 +263,10 @@ async fn work(context: &Context, job: &Job) {
             return;
         }
     }
+    context.directory.hear(&app.settings, message);
     let began = Instant::now();
-    let handled = handle::handle(context, app, &job.claimed).await;
+    let handling = handle::handle(context, app, &job.claimed);
+    let (handled, ()) = tokio::join!(handling, profile::note_name(context, message));
     match settle(context, handled.commit).await {
         Some(Committed::Done | Committed::LaneFull) => {
             crash::point(Point::Committed);
@@ -257,20 +288,32 @@ async fn work(context: &Context, job: &Job) {
 /// Commits, through store outages, while the lease may still be ours. A commit that was applied although its answer
 /// was lost comes back as `Lost`, which is right.
 async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
-    let give_up = Instant::now() + context.settings.workers.lease;
-    let mut outage = Outage::of_one_call("commit");
     crash::point(Point::Committing);
     loop {
-        match context.store.commit(vec![commit.clone()]).await.map(|answers| answers.first().copied()) {
-            Ok(Some(Committed::LaneFull)) if !commit.replies.is_empty() => {
+        let committed = through_outages(context, "commit", || context.store.commit(vec![commit.clone()])).await.ok()?;
+        match committed.first().copied() {
+            Some(Committed::LaneFull) if !commit.replies.is_empty() => {
                 let [app, chat_id, _, msg_id] = commit.key.parts();
                 error!(request_id = %commit.request_id, %app, %chat_id, %msg_id,
                     "replies dropped: too many wait for this chat (store.lane_depth)");
                 commit = handle::without_room(commit);
             }
-            Ok(answer) => return answer,
+            answer => return answer,
+        }
+    }
+}
+
+/// Asks the store, through outages, while a lease lasts.
+async fn through_outages<T, F>(context: &Context, verb: &'static str, ask: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = store::Result<T>>,
+{
+    let give_up = Instant::now() + context.settings.workers.lease;
+    let mut outage = Outage::of_one_call(verb);
+    loop {
+        match ask().await {
             Err(error) if Instant::now() < give_up => outage.wait(&error, &context.metrics, &context.alarms).await,
-            Err(_) => return None,
+            answer => return answer,
         }
     }
 }

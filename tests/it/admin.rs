@@ -3,6 +3,7 @@
 
 mod desk;
 mod operate;
+mod users;
 
 use std::time::Duration;
 

@@ -10,8 +10,10 @@ mod channels;
 mod compare;
 mod crash;
 mod gateway;
+
 mod hands;
 mod mariadb_server;
+mod members;
 mod memory;
 mod model_server;
 mod pace;

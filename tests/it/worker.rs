@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use wecom_gateway::action::{self, Actions};
+use wecom_gateway::directory::Directory;
 use wecom_gateway::records::Records;
 use wecom_gateway::sender::route::Routes;
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
@@ -10,7 +11,7 @@ use wecom_gateway::stop::Stop;
 use wecom_gateway::store::SharedStore;
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::telemetry::Telemetry;
-use wecom_gateway::worker::Workers;
+use wecom_gateway::worker::{Sources, Workers};
 
 use crate::callback::gated::Gated;
 use crate::store::{LONG, arrival, enqueue, patiently};
@@ -26,8 +27,11 @@ async fn a_stop_amid_a_claim_gives_the_lanes_back() {
     let store = Gated::new(EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap());
     let shared: SharedStore = store.clone();
     let (routes, actions) = (Arc::new(Routes::new(&settings)), Actions::new(action::http_client().unwrap()));
+    let directory = Directory::new(shared.clone(), settings.clone(), action::http_client().unwrap());
+    let directory = Arc::new(directory);
     let records = Records::open(&settings.database.url).await.unwrap();
-    let workers = Workers::new(shared.clone(), settings, routes, actions, records, Telemetry::unheard()).unwrap();
+    let sources = Sources { actions, directory, records };
+    let workers = Workers::new(shared.clone(), settings, routes, sources, Telemetry::unheard()).unwrap();
 
     store.hold_claims(true);
     enqueue(&shared, arrival("c1", "u1", "m1", "r1")).await;

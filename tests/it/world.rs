@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use reqwest::Method;
 use serde_json::Value;
 use wecom_gateway::app::App;
 use wecom_gateway::config::settings::AppKind;
@@ -125,8 +126,13 @@ impl World {
 
     /// `POST /api/v1/…`: status and answer.
     pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.call(Method::POST, path, body).await
+    }
+
+    /// Any request to `/api/v1/…`: status and answer.
+    pub async fn call(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
         let url = format!("http://{}/api/v1/{path}", self.app.admin_addr());
-        let answer = self.http.post(&url).json(body).send().await.unwrap();
+        let answer = self.http.request(method, &url).json(body).send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     }
 
@@ -278,7 +284,8 @@ async fn start(scenario: &Scenario) -> (App, Caller) {
     (app, caller)
 }
 
-fn caller(app: &App, scenario: &Scenario, id: &str) -> Caller {
+/// A caller of a gateway with this configuration.
+pub fn caller(app: &App, scenario: &Scenario, id: &str) -> Caller {
     let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
     let crypto = match &settings.apps[id].kind {
         AppKind::App(crypto) | AppKind::GroupRobot(crypto) | AppKind::Aibot(crypto) => crypto.clone(),

@@ -29,7 +29,9 @@ async fn ask(action: LlmAction) -> Result<Answer, ActionError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let message = Message { received_at: now_ms(), ..message() };
     let (session, rules, run) = (session(), fixture::set(|_| {}), run(Action::Llm(action)));
-    let request = Request { message: &message, chat_name: None, run: &run, session: &session, rules: &rules };
+    let profile = Profile::default();
+    let request =
+        Request { message: &message, chat_name: None, run: &run, session: &session, profile: &profile, rules: &rules };
     Actions::new(http_client().expect("a client")).run(request).await
 }
 

@@ -16,6 +16,7 @@ use url::Url;
 
 use super::*;
 use crate::config::settings::HttpAction;
+use crate::member::BoundUser;
 use crate::model::{ChatKind, Role, Secret, SenderKind, SessionTurn};
 use crate::rules::{Action, CommandCall, Trigger, tests as fixture};
 
@@ -56,11 +57,8 @@ fn object(value: Value) -> Map<String, Value> {
 
 fn run(action: Action) -> Run {
     Run {
-        rule: "command:query".into(),
-        trigger: Trigger::Command,
-        action: Arc::new(action),
         command: Some(CommandCall { name: "query".into(), args: object(json!({"order_id": 1001})) }),
-        captures: None,
+        ..Run::new("command:query".into(), Trigger::Command, Arc::new(action))
     }
 }
 
@@ -70,9 +68,13 @@ fn http(url: &str) -> HttpAction {
 
 /// Runs one action for the message above.
 async fn act(run: &Run) -> Result<Answer, ActionError> {
+    act_for(run, &message(), &Profile::default()).await
+}
+
+async fn act_for(run: &Run, message: &Message, profile: &Profile) -> Result<Answer, ActionError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let (message, session, rules) = (message(), session(), fixture::set(|_| {}));
-    let request = Request { message: &message, chat_name: Some("VIP 群"), run, session: &session, rules: &rules };
+    let (session, rules) = (session(), fixture::set(|_| {}));
+    let request = Request { message, chat_name: Some("VIP 群"), run, session: &session, profile, rules: &rules };
     Actions::new(http_client().expect("a client")).run(request).await
 }
 
@@ -118,6 +120,41 @@ async fn a_bindings_captures_are_its_arguments() {
     let template = Template::compile("{{ args.phone }}").expect("a template");
     let bound = Run { command: None, captures: Some(object(json!({"phone": "138"}))), ..run(Action::Reply(template)) };
     assert_eq!(act(&bound).await.expect("an answer"), said(json!([wecom::message::text("138")])));
+}
+
+fn profile() -> Profile {
+    let contact = [("name", "王老五"), ("phone", "13800138000"), ("remark", "大客户"), ("mobile", "13900139000")];
+    let user = BoundUser { id: "u-7".into(), left: Duration::from_secs(60), renew: None };
+    let contact = contact.map(|(field, value)| (field.to_owned(), value.to_owned()));
+    Profile { user: Some(user), contact: contact.into() }
+}
+
+#[tokio::test]
+async fn a_reply_knows_the_member_and_tells_no_phone_to_a_group() {
+    let template =
+        Template::compile("{{ user.name }} {{ user.id }} {{ user.phone }} {{ user.remark }}{{ user.email }}");
+    let known = run(Action::Reply(template.expect("a template")));
+    let heard = Template::compile("{{ args.phone }}").expect("a template");
+    let captures = Some(object(json!({"phone": "13800138000", "none": null})));
+    let heard = Run { command: None, captures, ..run(Action::Reply(heard)) };
+    for (kind, phone) in [(ChatKind::Group, "138****8000"), (ChatKind::Single, "13800138000")] {
+        let message = Message { chat_kind: kind, ..message() };
+        let answer = act_for(&known, &message, &profile()).await.expect("an answer");
+        assert_eq!(answer, said(json!([wecom::message::text(&format!("王老五 u-7 {phone} 大客户"))])));
+        let answer = act_for(&heard, &message, &profile()).await.expect("an answer");
+        assert_eq!(answer, said(json!([wecom::message::text(phone)])));
+    }
+    assert!(known.action.speaks_of_user() && !heard.action.speaks_of_user());
+}
+
+#[tokio::test]
+async fn a_service_is_told_who_the_member_is() {
+    let (url, mut seen) = service(|| NOTHING.into_response()).await;
+    act_for(&run(Action::Http(http(&url))), &message(), &profile()).await.expect("an answer");
+    let (_, body) = seen.recv().await.expect("a request");
+    let sender = serde_json::from_str::<Value>(&body).expect("JSON")["sender"].take();
+    let contact = json!({"name": "王老五", "phone": "13800138000", "remark": "大客户", "mobile": "13900139000"});
+    assert_eq!(sender, json!({"key": "wmA", "kind": "external", "user_id": "u-7", "contact": contact}));
 }
 
 #[tokio::test]
@@ -189,6 +226,8 @@ async fn what_answers_mean() {
             json!({"text": null, "vars": {"a": 1}, "user_id": "u7"}).to_string(),
             Some(Answer::Say { messages: vec![], vars: Some(object(json!({"a": 1}))), user_id: Some("u7".into()) }),
         ),
+        (200, json!({"user_id": " "}).to_string(), None),
+        (200, json!({"user_id": "topsecret\n"}).to_string(), None),
         // A misspelt field is no silence.
         (200, json!({"Text": "topsecret"}).to_string(), None),
         (200, json!({}).to_string(), None),

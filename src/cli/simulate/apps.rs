@@ -12,6 +12,7 @@ use url::{Host, Url};
 use crate::action::{Actions, Answer, Request};
 use crate::config::settings::{App, AppKind};
 use crate::config::{self, Faults};
+use crate::member::Profile;
 use crate::model::{ChatKind, Message, SenderKind, Session};
 use crate::rules::{Action, Decision, RuleError, RuleSet, Run};
 use crate::sim::Tag;
@@ -179,8 +180,9 @@ impl<'a> Rehearsal<'a> {
             let ours = leads_to(&action.url, self.listen) && action.url.path().starts_with("/action/");
             return (!ours).then_some("would be answered by a service that names no message (not by /action/… here)");
         }
-        let session = Session::default();
-        let request = Request { message, chat_name: None, run, session: &session, rules: &self.rules };
+        let (session, profile) = (Session::default(), Profile::default());
+        let request =
+            Request { message, chat_name: None, run, session: &session, profile: &profile, rules: &self.rules };
         let said = match self.actions.run(request).await {
             Ok(Answer::Say { messages, .. }) => messages.first().map(ToString::to_string).unwrap_or_default(),
             Ok(Answer::Silent | Answer::Later) | Err(_) => String::new(),

@@ -15,6 +15,8 @@ pub struct Api {
     pub agent_id: u64,
     /// What its access tokens are got with.
     pub secret: Secret,
+    /// Whether WeCom is asked who external contacts and customer groups are.
+    pub ask_contacts: bool,
 }
 
 /// The send side of a plain JSON gateway.

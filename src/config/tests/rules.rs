@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -9,9 +10,11 @@ use super::{Folder, each_app_fault, robot};
 use crate::action::template::Template;
 use crate::action::{Actions, Answer, Request, http_client};
 use crate::config::action::VALUES;
-use crate::config::settings::{Action, ArgKind};
+use crate::config::settings::{Action, ArgKind, Audience, Only, Rules, Terms};
+use crate::member::{BoundUser, Profile};
 use crate::model::{ChatKind, Message, SenderKind, Session};
 use crate::rules::{self, CommandCall, Run, Trigger};
+use crate::store::Pace;
 
 const HELP: &str = "action = { type = \"help\" }";
 
@@ -93,9 +96,47 @@ fn words_and_patterns() {
         (binding(&format!("pattern = '(unclosed'\n{HELP}")), "bindings[0].pattern", &["unclosed group", "correct it"]),
         (binding(&format!("pattern = 'a(?=b)'\n{HELP}")), "bindings[0].pattern", &["look-around"]),
         (binding(HELP), "bindings[0].pattern", &["missing"]),
-        (binding("pattern = 'x'"), "bindings[0].action", &["missing", "in this version", "action = {"]),
+        (binding("pattern = 'x'"), "bindings[0]", &["no action", "captures nothing", "(?P<phone>"]),
         (binding(&format!("pattern = 'x'\nttl = \"week\"\n{HELP}")), "bindings[0].ttl", &["\"week\"", "7d"]),
     ]);
+}
+
+#[test]
+fn manners() {
+    let rules = |text: &str| robot(&format!("[rules]\n{text}"));
+    let with = |rules: &str, more: &str| robot(&(format!("[rules]\n{rules}\n") + &command("query", more)));
+    let binding = |text: &str| robot(&format!("[[bindings]]\npattern = 'x'\n{text}"));
+    each_app_fault(&[
+        (rules("per_member = \"10\""), "rules.per_member", &["\"10\"", "\"20/min\""]),
+        (rules("per_member = \"0/min\""), "rules.per_member", &["at least"]),
+        (rules("mute = [\"静音\"]"), "rules.mute", &["nobody", "admins"]),
+        (rules("admins = [\"zs\"]\nunmute = []"), "rules.unmute", &["empty", "name the command"]),
+        (rules("admins = [\"zs\"]\nmute = [\"/x\"]"), "rules.mute[0]", &["prefix \"/\""]),
+        (rules("admins = [\"zs\"]\nmute = [\"x\"]\nunmute = [\"X\"]"), "rules.unmute[0]", &["rules.mute[0]"]),
+        (with("admins = [\"zs\"]", "aliases = [\"静音\"]"), "commands[0].aliases[0]", &["rules.mute[1]", "rename"]),
+        (with("", "only = \"members\""), "commands[0].only", &["\"bound\", \"internal\", \"external\", \"admin\""]),
+        (with("", "only = \"admin\""), "commands[0].only", &["nobody yet", "[rules] admins"]),
+        (with("", "only_text = \"x\""), "commands[0].only_text", &["only = \"bound\""]),
+        (with("", "only = \"bound\"\nonly_text = \"\""), "commands[0].only_text", &["empty"]),
+        (binding("unbind = true\nttl = \"1d\""), "bindings[0].ttl", &["unbind ends one"]),
+        (binding("unbind = true\nrenew_on_use = true"), "bindings[0].renew_on_use", &["unbind ends one"]),
+        (binding(&format!("unbind = 1\n{HELP}")), "bindings[0].unbind", &["true or false"]),
+    ]);
+    let text = with(
+        "per_member = \"10/min\"\nadmins = [\"zs\"]\nmute = [\"shh\"]",
+        "only = \"bound\"\nonly_text = \"先绑定\"",
+    );
+    let text = text
+        + "[[bindings]]\npattern = '(?P<phone>1\\d{10})'\nttl = \"1d\"\nrenew_on_use = true\n[[bindings]]\npattern = '解绑'\nunbind = true";
+    let app = Folder::new().app("a", &text).settings().apps["a"].clone();
+    let Rules { manners, commands, bindings, .. } = &app.rules;
+    let minute = Duration::from_secs(60);
+    assert_eq!(manners.per_member, Some(Pace { limit: 10, window: minute }));
+    assert_eq!((manners.mute.as_slice(), manners.unmute.len()), (["shh".to_owned()].as_slice(), 2));
+    assert_eq!(commands[0].only, Some(Only { audience: Audience::Bound, text: Some("先绑定".into()) }));
+    assert_eq!(bindings[0].terms, Terms { unbind: false, ttl: minute * 60 * 24, renew_on_use: true });
+    assert_eq!(bindings[1].terms, Terms { unbind: true, ..Terms::default() });
+    assert!(bindings.iter().all(|binding| binding.action.is_none()));
 }
 
 #[test]
@@ -184,7 +225,7 @@ fn templates_hold_plain_values_only() {
         (reply("{{ args.orderid }}"), key, &["`args.orderid`", "did you mean `args.order_id`"]),
         (reply("{{ args.order_id.x }}"), key, &["isn't there", "did you mean `args.order_id`"]),
         (reply("{{ user.nme }}"), key, &["`user.nme`", "did you mean `user.name`"]),
-        (reply("{{ user.name }} {{ user }}"), key, &["`user`", "write one of args.order_id, user.name, chat.id"]),
+        (reply("{{ user.name }} {{ user }}"), key, &["`user`", "write one of args.order_id, user.name, user.id"]),
         (reply("{{ session.turns.0.text }}"), key, &["isn't there", "session.vars"]),
         (keyword("{{ args.x }}"), "keywords[0].action.text", &["`args.x`", "isn't there: write one of user.name"]),
         (keyword("{{ args }}"), "keywords[0].action.text", &["`args`", "isn't there"]),
@@ -207,15 +248,21 @@ async fn the_names_that_templates_may_hold_are_those_that_are_filled_in() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let roots = ["chat", "command", "message", "sender", "session", "user"];
     let whole = roots.map(|root| format!("{{{{ {root} }}}}")).join("\n");
-    let run = Run {
-        rule: "command:q".into(),
-        trigger: Trigger::Command,
-        action: Arc::new(rules::Action::Reply(Template::compile(&whole).unwrap())),
-        command: Some(CommandCall { name: "q".into(), args: Map::new() }),
-        captures: None,
-    };
+    let action = Arc::new(rules::Action::Reply(Template::compile(&whole).unwrap()));
+    let command = Some(CommandCall { name: "q".into(), args: Map::new() });
+    let run = Run { command, ..Run::new("command:q".into(), Trigger::Command, action) };
     let (message, session, rules) = (message(), Session::default(), rules::tests::set(|_| {}));
-    let request = Request { message: &message, chat_name: Some("群"), run: &run, session: &session, rules: &rules };
+    let user = BoundUser { id: "u-7".into(), left: Duration::from_secs(60), renew: None };
+    let contact = ["name", "remark", "phone", "email"].map(|field| (field.to_owned(), field.to_owned()));
+    let profile = Profile { user: Some(user), contact: contact.into() };
+    let request = Request {
+        message: &message,
+        chat_name: Some("群"),
+        run: &run,
+        session: &session,
+        profile: &profile,
+        rules: &rules,
+    };
     let answer = Actions::new(http_client().unwrap()).run(request).await.unwrap();
     let Answer::Say { messages, .. } = answer else { panic!("{answer:?}") };
 

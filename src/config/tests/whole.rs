@@ -25,7 +25,6 @@ fn every_fault_of_every_file_is_told_in_one_run() {
         ("first.toml", "chats[0].weight"),
         ("first.toml", "commands[0].action"),
         ("second.toml", "bindings[0].pattern"),
-        ("second.toml", "bindings[0].action"),
         ("second.toml", "colour"),
         ("second.toml", "chats[0].webhook"),
         ("gateway.toml", "dedup.ttl"),

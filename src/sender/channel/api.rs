@@ -15,8 +15,8 @@ use crate::wecom::verdict::Reply;
 
 /// What WeCom says of a token that it does not take (document/path/90313). 40001, which is a bad secret elsewhere, comes
 /// for invalid tokens too.
-fn refuses_token(reply: &Reply) -> bool {
-    matches!(reply, Reply::Http { code: Some((40001 | 40014 | 41001 | 42001 | 42009, _)), .. })
+pub(crate) fn refuses_token(errcode: i64) -> bool {
+    matches!(errcode, 40001 | 40014 | 41001 | 42001 | 42009)
 }
 
 /// Posts `body` to `path` of the API, such as `message/send`.
@@ -26,7 +26,8 @@ pub(super) async fn post(wire: &Wire, api: &Arc<settings::Api>, path: &str, body
         Err(none) => return none.into(),
     };
     let reply = post_with(wire, path, &token, body).await;
-    if !refuses_token(&reply) {
+    let is_refused = matches!(reply, Reply::Http { code: Some((errcode, _)), .. } if refuses_token(errcode));
+    if !is_refused {
         return reply;
     }
     wire.tokens.refused(api, &token).await;

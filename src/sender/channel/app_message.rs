@@ -98,7 +98,7 @@ mod tests {
     use crate::wecom::message::text;
 
     fn to(member: &str, on_unknown: OnUnknown) -> Option<AppMessage> {
-        let api = Api { corp_id: "ww1".into(), agent_id: 7, secret: Secret::new("s3cret") };
+        let api = Api { corp_id: "ww1".into(), agent_id: 7, secret: Secret::new("s3cret"), ask_contacts: false };
         AppMessage::new(Arc::new(api), member, on_unknown)
     }
 

@@ -24,6 +24,7 @@ use super::token::Tokens;
 use crate::store::{Pace, SharedStore};
 use crate::wecom::message::{self, Limits, MessageError};
 use crate::wecom::verdict::{ChannelKind, Reply};
+pub(crate) use api::refuses_token;
 pub use app_chat::AppChat;
 pub use app_message::AppMessage;
 pub use group_robot::GroupRobot;

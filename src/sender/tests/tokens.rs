@@ -32,7 +32,8 @@ impl Scene {
         fake.app("ww1", "s3cret", 7);
         let folder = TempDir::new().expect("a folder");
         let store = EmbeddedStore::open(folder.path(), 1).expect("a store");
-        let api = settings::Api { corp_id: "ww1".into(), agent_id: 7, secret: Secret::new("s3cret") };
+        let api =
+            settings::Api { corp_id: "ww1".into(), agent_id: 7, secret: Secret::new("s3cret"), ask_contacts: false };
         Self { fake, store, api, _folder: folder }
     }
 

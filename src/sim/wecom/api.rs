@@ -111,12 +111,12 @@ async fn gettoken(
 }
 
 #[derive(Deserialize)]
-struct Authorised {
+pub(super) struct Authorised {
     access_token: Option<String>,
 }
 
 /// Whose token it is, or what is said of it.
-fn app_of(desk: &Desk, asked: &Authorised) -> Result<u64, i64> {
+pub(super) fn app_of(desk: &Desk, asked: &Authorised) -> Result<u64, i64> {
     desk.outlets().apps.of_token(asked.access_token.as_deref())
 }
 

@@ -11,8 +11,9 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 use super::api::Apps;
+use super::contacts::Book;
 use super::webhook::Media;
-use super::{Arrived, GETTOKEN};
+use super::{Arrived, CONTACT, CUSTOMER_GROUP, GETTOKEN};
 use crate::sim::behaviour::{Answer, Behaviour, Gate, Options, Rate, Refusal};
 use crate::sim::ledger::Ledger;
 use crate::sim::violation::Violation;
@@ -58,6 +59,7 @@ pub(super) struct Outlets {
     pub arrived: Vec<Arrived>,
     pub apps: Apps,
     pub media: Media,
+    pub book: Book,
     dice: Option<(StdRng, Vec<(f64, Behaviour)>)>,
 }
 
@@ -110,9 +112,9 @@ pub(super) struct Desk {
 impl Desk {
     pub fn new(options: Options, ledger: Arc<Ledger>) -> Self {
         let dice = options.mix.as_ref().map(|mix| (StdRng::seed_from_u64(mix.seed), mix.of.clone()));
-        let (apps, media) = (Apps::default(), Media::default());
-        let mut outlets = Outlets { by_key: HashMap::new(), arrived: Vec::new(), apps, media, dice };
-        outlets.open(GETTOKEN, "");
+        let (apps, media, book) = (Apps::default(), Media::default(), Book::default());
+        let mut outlets = Outlets { by_key: HashMap::new(), arrived: Vec::new(), apps, media, book, dice };
+        [GETTOKEN, CONTACT, CUSTOMER_GROUP].iter().for_each(|key| outlets.open(key, ""));
         Self { outlets: Mutex::new(outlets), options, ledger }
     }
 

@@ -149,6 +149,7 @@ pub(super) struct HeadMessage {
     body: String,
     session: session::Kept,
     redelivered: bool,
+    muted: bool,
 }
 
 impl HeadMessage {
@@ -156,7 +157,8 @@ impl HeadMessage {
     pub fn read(self) -> Result<ClaimedMessage> {
         let remembered = self.session.read()?;
         let message = super::from_json(&self.body)?;
-        Ok(ClaimedMessage { lease: self.lease, message, remembered, redelivered: self.redelivered })
+        let Self { lease, redelivered, muted, .. } = self;
+        Ok(ClaimedMessage { lease, message, remembered, redelivered, muted })
     }
 }
 
@@ -255,7 +257,9 @@ fn take(step: &Step<'_>, lane: InLane, head: Stored, redelivered: bool, lease: D
     step.sql("UPDATE in_lanes SET head = ?2, leased = 1, due = ?3, lease = ?4, crashes = ?5 WHERE id = ?1")?
         .execute(params![lane.id, lane.head, step.after(lease), id, lane.crashes])?;
     let lease = Lease { lane: Lane::from_encoded(lane.lane), id };
-    Ok(HeadMessage { lease, session: session::read(step, head.key.session())?, body: head.body, redelivered })
+    let muted = super::members::is_muted(step, &head.key)?;
+    let session = session::read(step, head.key.session())?;
+    Ok(HeadMessage { lease, session, body: head.body, redelivered, muted })
 }
 
 /// A [`Commit`] whose parts are written out before the writer is asked.

@@ -5,7 +5,8 @@
 //! reading JSON) is done in the caller's task. Nothing of the state lives in memory: after a crash the file is everything.
 //!
 //! - `database`, `writer`: the file and its one writer, which the spool uses too.
-//! - `inbound`, `outbound`, `session`, `late`, `notes`, `operators`, `observe`: the verbs, as functions of one `step::Step`.
+//! - `inbound`, `outbound`, `session`, `late`, `members`, `notes`, `operators`, `observe`: the verbs, as functions of one
+//!   `step::Step`.
 //! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
@@ -14,6 +15,7 @@ mod checkpoint;
 pub(super) mod database;
 mod inbound;
 mod late;
+mod members;
 mod notes;
 mod observe;
 mod operators;
@@ -38,8 +40,8 @@ use self::sweep::Sweeper;
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Note, NoteWrite, Noted, Operated, Operation, Options, Remembered,
-    Result, Settle, Settled, Side, Store, StoreError, Tuning, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Options,
+    Remembered, Result, Settle, Settled, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 use crate::model::{Lane, Secret, SessionKey, now_ms};
 
@@ -302,6 +304,10 @@ impl Store for EmbeddedStore {
 
     async fn ping(&self) -> Result<()> {
         self.db.step(observe::ping).await
+    }
+
+    fn members(&self) -> &dyn Members {
+        self
     }
 
     fn wakeups(&self) -> &Wakeups {

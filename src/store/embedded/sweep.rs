@@ -1,4 +1,4 @@
-//! Forgets marks, sessions, tickets, notes and operations whose time is over.
+//! Forgets marks, sessions, tickets, notes, operations, bindings and rates whose time is over.
 //!
 //! Readers never see them (every query asks for `expires_at`), so this only keeps the file small. There is no index by
 //! expiry, which each message would pay for three times: instead the tables are walked by key, round and round, and twice
@@ -33,7 +33,15 @@ macro_rules! walk {
     };
 }
 
-const TABLES: &[Walk] = &[walk!("marks"), walk!("sessions"), walk!("late"), walk!("notes"), walk!("operations")];
+const TABLES: &[Walk] = &[
+    walk!("marks"),
+    walk!("sessions"),
+    walk!("late"),
+    walk!("notes"),
+    walk!("operations"),
+    walk!("users"),
+    walk!("rates"),
+];
 
 /// Where the walk stands.
 pub(in crate::store) struct Sweeper {
@@ -110,7 +118,7 @@ mod tests {
         }
         let mut sweeper = Sweeper::of_the_store();
         // Three stretches of marks, and the end of each table.
-        for _ in 0..8 {
+        for _ in 0..3 + TABLES.len() {
             sweeper.step(&step).unwrap();
         }
         let left = |even: i64| -> i64 {

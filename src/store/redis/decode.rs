@@ -92,6 +92,16 @@ pub(super) fn committed(value: Value) -> Result<Committed> {
     }
 }
 
+/// Of `admit.lua`.
+pub(super) fn admitted(value: Value) -> Result<Admitted> {
+    match word(value)?.0.as_str() {
+        "yes" => Ok(Admitted::Yes),
+        "first" => Ok(Admitted::TooFastFirst),
+        "no" => Ok(Admitted::TooFast),
+        other => unexpected(other),
+    }
+}
+
 /// Of `answer_late.lua`.
 pub(super) fn answered(value: Value) -> Result<Answered> {
     match word(value)?.0.as_str() {
@@ -138,10 +148,16 @@ fn poisoned(text: &str) -> Option<Poisoned> {
 
 /// An item of `claim_messages.lua`.
 pub(super) fn message(value: Value) -> Result<ClaimedMessage> {
-    let [lane, id, entry, again, turns, vars, forgotten] = tuple(value)?;
+    let [lane, id, entry, again, muted, turns, vars, forgotten] = tuple(value)?;
     let remembered = remembered(turns, vars, forgotten)?;
     let message = body::<Message>(entry)?;
-    Ok(ClaimedMessage { lease: lease(lane, id)?, message, remembered, redelivered: plain(again)? })
+    Ok(ClaimedMessage {
+        lease: lease(lane, id)?,
+        message,
+        remembered,
+        redelivered: plain(again)?,
+        muted: plain(muted)?,
+    })
 }
 
 /// Of `session.lua`.
@@ -231,7 +247,7 @@ pub(super) fn settled(value: Value, lease: &Lease) -> Result<Settled> {
     }
 }
 
-/// Of `renew.lua`.
+/// Of `renew.lua` and `mute.lua`.
 pub(super) fn renewed(value: Value) -> Result<bool> {
     match value {
         Value::Int(1) => Ok(true),

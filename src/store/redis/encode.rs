@@ -100,6 +100,12 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
     Ok(args)
 }
 
+/// For `admit.lua`.
+pub(super) fn knock(knock: &Knock) -> Args {
+    let Knock { key, request_id, rate } = knock;
+    vec![key.as_str().into(), request_id.clone(), rate.limit.to_string(), ttl(rate.window)]
+}
+
 /// Name, ttl, turns, vars, when it was forgotten, line; all blank where nothing was said.
 fn exchange(exchange: Option<&Exchange>) -> Result<[String; 6]> {
     let Some(Exchange { key, session, keep, forgotten, line }) = exchange else { return Ok(Default::default()) };

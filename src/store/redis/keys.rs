@@ -17,7 +17,9 @@
 //! | `seen:<key>` | STRING PX | the request id that owns the message, then `done` |
 //! | `in:finished` | ZSET | the last request ids whose mark became `done`: tells a repeated enqueue from a copy |
 //! | `session:<app>:<chat>:<sender>` | HASH PX | `turns`, `vars` (JSON), `forgotten` (ms); a chat's shared one has no sender |
-//! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked, until it is claimed) |
+//! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked, until it is claimed), `muted` (`1`) |
+//! | `rate:<app>:<chat>:<sender>` | ZSET PX | the request ids that count against the member's rate, by time (ms) |
+//! | `rate:told:<app>:<chat>:<sender>` | STRING PX | the request that told the member to slow down, for a window |
 //! | `pace:<lane>` | LIST PX | times of the last sends (ms), no more than the limit |
 //! | `late:<request_id>` | HASH PX | `chat`, `key`, `received`, `expires`, `reply_to` (JSON), one `seq:<n>` per answer taken |
 //! | `op:<delivery id>` | STRING PX | the operation that ended it by hand; kept as long as the records keep the delivery |
@@ -27,11 +29,15 @@
 //! | `journal:base` | STRING | how many lines were trimmed so far |
 //!
 //! A note is a key of its own, `wg:{<name>}`, a STRING PX, and its lock `wg:{<name>}:lock` another; the name is one of
-//! `token:<corp>:<secret digest>`, `no_token:…`, `hold:<app>`, `media:<robot digest>:<content digest>`.
+//! `token:<corp>:<secret digest>`, `no_token:…`, `hold:<app>`, `media:<robot digest>:<content digest>`,
+//! `asked:contact:<app>:<sender>`, `asked:group:<app>:<chat>`.
 //!
-//! Outside the shards: [`META`], a HASH with the shard count, and [`WAKE`], a channel that says `in` or `out` when a
+//! Outside the shards, each on a slot of its own: `wg:user:<app>:<sender>` (STRING PX, the business user id) and
+//! `wg:contact:<app>:<sender>` (HASH: contact fields; `~<field>` what callbacks filled in; `~renew` by how many ms a use
+//! renews the user id); [`META`], a HASH with the shard count, and [`WAKE`], a channel that says `in` or `out` when a
 //! ready set stops being empty.
 
+use crate::member::MemberKey;
 use crate::store::Note;
 
 /// What holds for the whole store: field [`SHARDS`].
@@ -40,6 +46,16 @@ pub(super) const META: &str = "wg:meta";
 pub(super) const SHARDS: &str = "shards";
 /// Channel for wake-ups.
 pub(super) const WAKE: &str = "wg:wake";
+
+/// Where a member's business user id is kept.
+pub(super) fn user(member: &MemberKey) -> String {
+    format!("wg:user:{}", member.as_str())
+}
+
+/// Where a member's contact fields are kept.
+pub(super) fn contact(member: &MemberKey) -> String {
+    format!("wg:contact:{}", member.as_str())
+}
 
 /// What the names of a shard begin with.
 pub(super) fn prefix(shard: u16) -> String {

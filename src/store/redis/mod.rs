@@ -13,6 +13,7 @@ mod connection;
 mod decode;
 mod encode;
 mod keys;
+mod members;
 mod notes;
 mod replicas;
 mod scripts;
@@ -333,6 +334,10 @@ impl Store for RedisStore {
 
     async fn ping(&self) -> Result<()> {
         self.link.ping().await
+    }
+
+    fn members(&self) -> &dyn Members {
+        self
     }
 
     fn wakeups(&self) -> &Wakeups {

@@ -1,6 +1,7 @@
 //! The whole gateway against every way out: each with WeCom's own limits, on both stores.
 
 mod app;
+mod contacts;
 mod holds;
 mod media;
 mod once;

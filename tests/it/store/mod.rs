@@ -10,6 +10,7 @@ mod inbound;
 mod journal;
 mod late;
 mod lease;
+mod members;
 mod merge;
 mod model;
 mod notes;
@@ -423,6 +424,17 @@ macro_rules! contract_suite {
                 a_late_answer_comes_too_late
                 a_late_answer_finds_a_full_lane
                 a_repeated_commit_keeps_the_ticket;
+            members:
+                a_profile_is_its_members_alone
+                a_contact_changes_field_by_field
+                what_people_set_is_not_filled_in
+                a_binding_ends_with_its_ttl
+                a_binding_is_replaced_and_undone
+                a_member_is_forgotten_whole
+                a_member_is_admitted_at_a_rate
+                a_rate_counts_exactly_however_many_come_at_once
+                a_rate_opens_again_with_its_window
+                a_claim_tells_whether_its_chat_is_muted;
             notes:
                 a_note_is_the_same_from_everywhere_until_it_ends
                 a_notes_lock_is_one_owners_until_it_ends

@@ -68,6 +68,38 @@ CREATE TABLE IF NOT EXISTS late (
     expires_at      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Who members are in the business system.
+CREATE TABLE IF NOT EXISTS users (
+    key        TEXT    PRIMARY KEY,
+    user_id    TEXT    NOT NULL,
+    -- Each use makes it hold for so many ms again.
+    renew      INTEGER,
+    expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What is known of members. filled: by a callback, so that the next one may say it anew.
+CREATE TABLE IF NOT EXISTS contacts (
+    key    TEXT    NOT NULL,
+    field  TEXT    NOT NULL,
+    value  TEXT    NOT NULL,
+    filled INTEGER NOT NULL,
+    PRIMARY KEY (key, field)
+) STRICT, WITHOUT ROWID;
+
+-- What counts against a member's rate in a chat: [[request id, when], …]; and which request told them so, until when.
+CREATE TABLE IF NOT EXISTS rates (
+    key        TEXT    PRIMARY KEY,
+    counted    TEXT    NOT NULL,
+    told       TEXT    NOT NULL,
+    told_until INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Lanes of the chats that an admin muted.
+CREATE TABLE IF NOT EXISTS mutes (
+    lane TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
 -- Which operation ended a delivery by hand.
 CREATE TABLE IF NOT EXISTS operations (
     key        TEXT    PRIMARY KEY,

@@ -1,6 +1,6 @@
 -- claim_messages: leases inbound lanes, longest waiting first, and sets the marks of their heads.
--- ARGV and answer: see shared/claim.lua. Item: lane, lease id, entry, 1 when its mark already held its own id,
--- turns, vars, when the session was last forgotten.
+-- ARGV and answer: see shared/claim.lua. Item: lane, lease id, entry, 1 when its mark already held its own id, 1 when its
+-- chat is muted, turns, vars, when the session was last forgotten.
 
 -- Most heads dropped in one call; a lane with more is given back and the claim ends, for the next call to go on.
 local drops_left = 256
@@ -52,7 +52,8 @@ return claim('in', function(lane, lease, crashed)
     if taken then
       local name = message.key:match('^(.*):')
       local session = redis.call('HMGET', K.session(name), 'turns', 'vars', 'forgotten')
-      return { lane, lease, entry, taken == 'again' and 1 or 0, session[1], session[2], session[3] }
+      local muted = redis.call('HGET', K.chat(message.key:match('^[^:]*:[^:]*')), 'muted')
+      return { lane, lease, entry, taken == 'again' and 1 or 0, muted and 1 or 0, session[1], session[2], session[3] }
     end
     redis.call('LPOP', list)
     waits(-1)

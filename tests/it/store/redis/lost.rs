@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use wecom_gateway::model::Secret;
+use wecom_gateway::member::MemberKey;
+use wecom_gateway::model::{MessageKey, Secret};
 use wecom_gateway::store::redis::RedisStore;
 
 use super::outages::recovered;
@@ -72,6 +73,12 @@ async fn know_every_script(store: &SharedStore) {
     store.chats(vec![lane("warm")]).await.expect("chats");
     store.busy_chats(1).await.expect("busy chats");
     store.depth().await.expect("depth");
+    let (member, members) = (MemberKey::new(APP, "warm"), store.members());
+    members.change_profile(bound("warm")).await.expect("change");
+    members.read_profile(&member).await.expect("read");
+    members.forget_profile(&member).await.expect("forget");
+    members.admit(knock("warm", 1)).await.expect("admit");
+    members.mute(&lane("warm"), true).await.expect("mute");
     for batch in store.read_journal(100).await.expect("journal") {
         store.trim_journal(&batch).await.expect("trim");
     }
@@ -85,6 +92,19 @@ fn late(request_id: &str, seq: u64) -> LateAnswer {
     let replies = vec![reply(request_id, "chat", 10 + seq as usize, "late")];
     let lines = vec![line(Stage::Answered, request_id, &replies[0].key)];
     LateAnswer { request_id: request_id.into(), lane: lane("chat"), seq, replies, turn: LEVEL, depth_limit: 100, lines }
+}
+
+fn bound(sender: &str) -> ProfileChange {
+    let user = UserChange::Bind { id: "u-7".into(), ttl: LONG, renew: true };
+    let contact = vec![("name".to_owned(), FieldChange::Fill("甲".into()))];
+    ProfileChange { member: MemberKey::new(APP, sender), user: Some(user), contact }
+}
+
+fn knock(request_id: &str, limit: u32) -> Knock {
+    // A member of its own for the warm-up.
+    let sender = if request_id == "warm" { "warm" } else { "u" };
+    let key = MessageKey::new(APP, "chat", sender, request_id);
+    Knock { key, request_id: request_id.into(), rate: Pace { limit, window: LONG } }
 }
 
 #[tokio::test]
@@ -109,6 +129,7 @@ async fn nothing_is_lost_or_done_twice(fault: Fault) {
     inbound(&mut behind).await;
     outbound(&mut behind).await;
     observed(&mut behind).await;
+    members(&mut behind).await;
     remembered(&mut behind).await;
     // Each step is told once, whether the first call made it or the repeat.
     let expected = vec![Accepted, Handled, Settled, Settled, Settled, Answered, Operated, Settled];
@@ -206,6 +227,25 @@ async fn observed(behind: &mut Behind) {
     assert_eq!(behind.twice(async |store| store.busy_chats(5).await).await, [lane("chat")]);
     assert_eq!(behind.twice(async |store| store.depth().await).await.waiting, 1);
     assert_eq!(send(&behind.direct, Fate::Delivered).await.delivery.id, "r1.11");
+}
+
+/// What is known of members, counted of them and muted for them.
+async fn members(behind: &mut Behind) {
+    let member = MemberKey::new(APP, "u");
+    behind.twice(async |store| store.members().change_profile(bound("u")).await).await;
+    let profile = behind.twice(async |store| store.members().read_profile(&member).await).await;
+    assert_eq!((profile.user_id(), profile.contact.len()), (Some("u-7"), 1));
+    behind.twice(async |store| store.members().forget_profile(&member).await).await;
+    let profile = behind.direct.members().read_profile(&member).await.expect("reads");
+    assert_eq!(profile, Default::default());
+
+    assert_eq!(behind.twice(async |store| store.members().admit(knock("k1", 2)).await).await, Admitted::Yes);
+    let second = behind.direct.members().admit(knock("k2", 2)).await.expect("counts");
+    assert_eq!(second, Admitted::Yes, "the first counts once");
+    assert_eq!(behind.twice(async |store| store.members().admit(knock("k3", 2)).await).await, Admitted::TooFastFirst);
+    behind.twice(async |store| store.members().mute(&lane("chat"), true).await).await;
+    let muted: Option<String> = behind.server.command(&["HGET", "wg:{00}:chat:shop:chat", "muted"]).await;
+    assert_eq!(muted.as_deref(), Some("1"));
 }
 
 async fn remembered(behind: &mut Behind) {

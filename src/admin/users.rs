@@ -1,0 +1,168 @@
+//! `/api/v1/users/{app}/{sender_key}`: who a member is, for every chat of the app.
+//!
+//! This is also the way for a QR authorisation: the team's own web page, once the member has authorised it, puts the
+//! `user_id` here. Phone numbers are shown in full to scope `admin` alone; no log line holds one.
+
+use std::time::Duration;
+
+use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use serde::{Deserialize, Deserializer, Serialize};
+use tracing::info;
+
+use super::auth::Operator;
+use super::{AdminState, Failure};
+use crate::config::settings::{Scope, Terms};
+use crate::config::units;
+use crate::member::{Contact, MAX_FIELD, MAX_USER_ID, MemberKey, Profile, field_value, is_user_id, masked};
+use crate::store::{FieldChange, ProfileChange, UserChange};
+
+/// Most contact fields in one change.
+const MAX_FIELDS: usize = 32;
+/// Most bytes of a field's name.
+const MAX_NAME: usize = 32;
+
+/// A member as operators see them.
+#[derive(Debug, Serialize)]
+pub(super) struct UserItem {
+    app: String,
+    sender: String,
+    user_id: Option<String>,
+    /// How long the user id still holds.
+    user_id_ttl_ms: Option<u64>,
+    /// Whether each use makes it hold as long again.
+    renew_on_use: bool,
+    contact: Contact,
+}
+
+/// What is changed of a member. Null takes a value away; what is not there stays as it is.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UserPut {
+    #[serde(default, deserialize_with = "said")]
+    user_id: Option<Option<String>>,
+    /// As in the configuration, such as `"7d"`.
+    ttl: Option<String>,
+    #[serde(default)]
+    renew_on_use: bool,
+    #[serde(default)]
+    contact: std::collections::BTreeMap<String, Option<String>>,
+}
+
+/// Tells a field that is null from one that is not there.
+fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(field: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(field).map(Some)
+}
+
+type Who = Result<Path<(String, String)>, PathRejection>;
+
+/// What is known of a member.
+pub(super) async fn get(
+    State(state): State<AdminState>,
+    Extension(operator): Extension<Operator>,
+    who: Who,
+) -> Result<Json<UserItem>, Failure> {
+    let (app, sender) = known(&state, who)?;
+    item(&state, app, sender, operator.scope).await.map(Json)
+}
+
+/// Changes it, and answers it as it is then.
+pub(super) async fn put(
+    State(state): State<AdminState>,
+    Extension(operator): Extension<Operator>,
+    who: Who,
+    body: Result<Json<UserPut>, JsonRejection>,
+) -> Result<Json<UserItem>, Failure> {
+    let ((app, sender), Json(put)) = (known(&state, who)?, body?);
+    let user = put.user()?;
+    let contact = put.contact()?;
+    let (binds, fields) = (matches!(user, Some(UserChange::Bind { .. })), contact.len());
+    let change = ProfileChange { member: MemberKey::new(&app, &sender), user, contact };
+    state.store.members().change_profile(change).await?;
+    info!(by = operator.name, app, sender_key = sender, binds, fields, "an operator changed a member's profile");
+    item(&state, app, sender, operator.scope).await.map(Json)
+}
+
+/// Forgets a member: user id and contact.
+pub(super) async fn delete(
+    State(state): State<AdminState>,
+    Extension(operator): Extension<Operator>,
+    who: Who,
+) -> Result<StatusCode, Failure> {
+    let (app, sender) = known(&state, who)?;
+    let was_known = state.store.members().forget_profile(&MemberKey::new(&app, &sender)).await?;
+    info!(by = operator.name, app, sender_key = sender, was_known, "an operator forgot a member");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn known(state: &AdminState, who: Who) -> Result<(String, String), Failure> {
+    let Path((app, sender)) = who?;
+    if !state.settings.apps.contains_key(&app) {
+        return Err(Failure::new(StatusCode::NOT_FOUND, "unknown_app", "no app of this id is configured"));
+    }
+    Ok((app, sender))
+}
+
+async fn item(state: &AdminState, app: String, sender: String, scope: Scope) -> Result<UserItem, Failure> {
+    let Profile { user, contact } = state.store.members().read_profile(&MemberKey::new(&app, &sender)).await?;
+    let user_id_ttl_ms = user.as_ref().map(|user| u64::try_from(user.left.as_millis()).unwrap_or(u64::MAX));
+    let renew_on_use = user.as_ref().is_some_and(|user| user.renew.is_some());
+    let contact = if scope >= Scope::Admin { contact } else { masked(&contact) };
+    Ok(UserItem { app, sender, user_id: user.map(|user| user.id), user_id_ttl_ms, renew_on_use, contact })
+}
+
+fn fault<T>(text: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::new(StatusCode::BAD_REQUEST, "bad_body", text))
+}
+
+impl UserPut {
+    fn user(&self) -> Result<Option<UserChange>, Failure> {
+        let ttl: Option<Duration> = match &self.ttl {
+            None => None,
+            Some(text) => match units::some_duration(text) {
+                Ok(ttl) => Some(ttl),
+                Err(mend) => return fault(format!("ttl: {text:?} {mend}")),
+            },
+        };
+        match &self.user_id {
+            Some(Some(id)) if is_user_id(id) => {
+                let ttl = ttl.unwrap_or(Terms::default().ttl);
+                Ok(Some(UserChange::Bind { id: id.clone(), ttl, renew: self.renew_on_use }))
+            }
+            Some(Some(_)) => fault(format!("user_id: write a text of at most {MAX_USER_ID} bytes, or null for none")),
+            _ if ttl.is_some() || self.renew_on_use => {
+                fault("ttl and renew_on_use are for a user_id: write it too, or remove them")
+            }
+            Some(None) => Ok(Some(UserChange::Unbind)),
+            None if self.contact.is_empty() => fault("nothing to change: write user_id or contact"),
+            None => Ok(None),
+        }
+    }
+
+    fn contact(&self) -> Result<Vec<(String, FieldChange)>, Failure> {
+        if self.contact.len() > MAX_FIELDS {
+            return fault(format!("contact: write at most {MAX_FIELDS} fields"));
+        }
+        let change = |(field, value): (&String, &Option<String>)| {
+            let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            if field.is_empty() || field.len() > MAX_NAME || !field.chars().all(word) {
+                return fault("contact: a field's name is of a to z, 0 to 9 and _, at most 32 of them");
+            }
+            let change = match value {
+                None => FieldChange::Remove,
+                Some(text) => match field_value(text) {
+                    Some(value) if value == *text => FieldChange::Set(value),
+                    _ => {
+                        return fault(format!(
+                            "contact.{field}: write one line of at most {MAX_FIELD} characters, or null for none"
+                        ));
+                    }
+                },
+            };
+            Ok((field.clone(), change))
+        };
+        self.contact.iter().map(change).collect()
+    }
+}

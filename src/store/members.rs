@@ -1,0 +1,94 @@
+//! What a store keeps of members: the contact book, who is bound to which business user, who writes too fast, and which
+//! chats an admin muted.
+//!
+//! A profile stands by itself, in no lane's slot: its two halves (user id, contact) are two steps, each atomic. All of it
+//! is best repeated: the same change twice is the same as once.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Pace, Result};
+use crate::member::{MemberKey, Profile};
+use crate::model::{Lane, MessageKey};
+
+/// What is to change in a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileChange {
+    /// Whose.
+    pub member: MemberKey,
+    /// The binding; `None` leaves it.
+    pub user: Option<UserChange>,
+    /// Contact fields.
+    pub contact: Vec<(String, FieldChange)>,
+}
+
+/// What becomes of a binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserChange {
+    /// It holds for `ttl` from now.
+    Bind {
+        /// The business system's id.
+        id: String,
+        /// How long it holds.
+        ttl: Duration,
+        /// Whether each use makes it hold as long again.
+        renew: bool,
+    },
+    /// It holds for so long from now, where there is one.
+    Renew(Duration),
+    /// It is over.
+    Unbind,
+}
+
+/// What becomes of a contact field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldChange {
+    /// It says this.
+    Set(String),
+    /// It says this, unless somebody set it: what callbacks tell is no match for what people said.
+    Fill(String),
+    /// It goes.
+    Remove,
+}
+
+/// A message that its member wants handled.
+#[derive(Clone, Debug)]
+pub struct Knock {
+    /// The message.
+    pub key: MessageKey,
+    /// Its request: asked again, it is answered as before.
+    pub request_id: String,
+    /// How many messages of one member in one chat are handled.
+    pub rate: Pace,
+}
+
+/// What becomes of a [`Knock`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admitted {
+    /// It is handled; it counts.
+    Yes,
+    /// It came too fast and does not count; the first such of a window, so the member is told.
+    TooFastFirst,
+    /// It came too fast.
+    TooFast,
+}
+
+/// The verbs about members.
+#[async_trait]
+pub trait Members: Send + Sync {
+    /// What is known of a member; nothing is an empty profile.
+    async fn read_profile(&self, member: &MemberKey) -> Result<Profile>;
+
+    /// Changes a profile.
+    async fn change_profile(&self, change: ProfileChange) -> Result<()>;
+
+    /// Forgets a member, whole; answers whether anything was known.
+    async fn forget_profile(&self, member: &MemberKey) -> Result<bool>;
+
+    /// Counts a message of a member in a chat, over any window of the rate.
+    async fn admit(&self, knock: Knock) -> Result<Admitted>;
+
+    /// Mutes a chat, or lets it speak again: claims tell so of its messages.
+    async fn mute(&self, chat: &Lane, muted: bool) -> Result<()>;
+}

@@ -1,0 +1,132 @@
+//! Runs the action that a rule decided on, and what it does besides answering: to bind a member, to keep what they said of
+//! themselves, to mute their chat.
+//!
+//! What a member is told is stored first: the answer leaves by the commit behind it. A crash between the two repeats both,
+//! which changes nothing.
+
+use std::time::Instant;
+
+use tracing::info;
+
+use super::handle::{Decided, Said};
+use super::recall::recall;
+use super::{AppRuntime, Context, profile, through_outages};
+use crate::action::{self, Answer};
+use crate::config::settings::Terms;
+use crate::crash::{self, Point};
+use crate::member::field_value;
+use crate::model::{Lane, Message, Outcome};
+use crate::rules::{Action, Run, Trigger, texts};
+use crate::store::{ClaimedMessage, FieldChange, ProfileChange, StoreError, UserChange};
+use crate::wecom::message::text;
+
+/// Acts on a message.
+pub(super) async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run: &Run) -> Decided {
+    let message = &claimed.message;
+    let decided = Decided {
+        trigger: Some(run.trigger.as_str()),
+        action: Some(run.action.as_str()),
+        ..Decided::ends(Outcome::Silent, Some(run.rule.clone()), None)
+    };
+    let profile = match profile::of(context, message, run).await {
+        Ok(profile) => profile,
+        Err(error) => return decided.failed(&message.request_id, format!("the member's profile: {error}")),
+    };
+    if let Some(instead) = run.unless_bound.as_ref().filter(|_| profile.user.is_none()) {
+        let reason = Some("not_bound".to_owned());
+        return Decided { outcome: Outcome::Queued, reason, messages: vec![text(instead)], action: None, ..decided };
+    }
+    let sees_session = run.action.sees_session();
+    let recalled = recall(context, app, claimed, sees_session).await;
+    let named = context.directory.chat_name(&message.app, &message.chat_id);
+    let configured = app.settings.chats.get(&message.chat_id).and_then(|chat| chat.name.as_deref());
+    let request = action::Request {
+        message,
+        chat_name: configured.or(named.as_deref()),
+        run,
+        session: &recalled.session,
+        profile: &profile,
+        rules: &app.rules,
+    };
+    let began = Instant::now();
+    let answer = context.actions.run(request).await;
+    crash::point(Point::Acted);
+    context.metrics.action(began.elapsed());
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return decided.failed(&message.request_id, error.to_string()),
+    };
+    match remember(context, app, message, run, &answer).await {
+        Ok(confirmation) => {
+            let upon = sees_session.then_some(Said { upon: recalled, vars: None });
+            said(decided, upon, answer, confirmation)
+        }
+        Err(error) => decided.failed(&message.request_id, format!("what was to be kept: {error}")),
+    }
+}
+
+/// What the answer makes of the message.
+fn said(decided: Decided, upon: Option<Said>, answer: Answer, confirmation: Option<&str>) -> Decided {
+    let (mut messages, vars) = match answer {
+        Answer::Later => return Decided { outcome: Outcome::Waiting, said: upon, ..decided },
+        Answer::Silent => (Vec::new(), None),
+        Answer::Say { messages, vars, .. } => (messages, vars),
+    };
+    if messages.is_empty() {
+        messages.extend(confirmation.map(text));
+    }
+    let outcome = if messages.is_empty() { Outcome::Silent } else { Outcome::Queued };
+    Decided { outcome, messages, said: upon.map(|said| Said { vars, ..said }), ..decided }
+}
+
+/// Stores what outlives the message; answers what the member is told of it where the action itself says nothing.
+async fn remember(
+    context: &Context,
+    app: &AppRuntime,
+    message: &Message,
+    run: &Run,
+    answer: &Answer,
+) -> Result<Option<&'static str>, StoreError> {
+    let members = context.store.members();
+    if let Action::Mute(muted) = *run.action {
+        let chat = Lane::of_chat(&message.app, &message.chat_id);
+        through_outages(context, "mute", || members.mute(&chat, muted)).await?;
+        info!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+            sender_key = %message.sender_key, muted, "an admin muted a chat, or let it speak again");
+    }
+    let Some(change) = change(app, message, run, answer) else { return Ok(None) };
+    through_outages(context, "change_profile", || members.change_profile(change.clone())).await?;
+    let (word, confirmation) = match &change.user {
+        Some(UserChange::Unbind) => {
+            context.names.forget(&change.member);
+            ("unbound", Some(texts::UNBOUND))
+        }
+        Some(UserChange::Bind { .. } | UserChange::Renew(_)) => ("bound", Some(texts::BOUND)),
+        None => ("noted", None),
+    };
+    info!(request_id = %message.request_id, app = %message.app, sender_key = %message.sender_key, rule = run.rule,
+        what = word, "a member said who they are");
+    Ok(confirmation.filter(|_| run.trigger == Trigger::Binding))
+}
+
+/// What becomes of the member's profile. Any action may tell who the member is; a binding without a service keeps what was
+/// captured.
+fn change(app: &AppRuntime, message: &Message, run: &Run, answer: &Answer) -> Option<ProfileChange> {
+    let member = message.member();
+    let terms = run.terms.as_deref().copied().unwrap_or_default();
+    if terms.unbind {
+        let contact = app.rules.kept_fields().into_iter().map(|field| (field.to_owned(), FieldChange::Remove));
+        return Some(ProfileChange { member, user: Some(UserChange::Unbind), contact: contact.collect() });
+    }
+    let user_id = match answer {
+        Answer::Say { user_id, .. } => user_id.clone(),
+        Answer::Silent | Answer::Later => None,
+    };
+    let Terms { ttl, renew_on_use, .. } = terms;
+    let user = user_id.map(|id| UserChange::Bind { id, ttl, renew: renew_on_use });
+    let captures = run.captures.iter().flatten().filter(|_| !matches!(*run.action, Action::Http(_)));
+    let kept =
+        captures.filter_map(|(field, value)| Some((field.clone(), FieldChange::Set(field_value(value.as_str()?)?))));
+    let contact: Vec<_> = kept.collect();
+    (user.is_some() || !contact.is_empty()).then_some(ProfileChange { member, user, contact })
+}

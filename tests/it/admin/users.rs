@@ -1,0 +1,81 @@
+//! The contact book over HTTP: who may look and who may change, what is refused and how it is said, and what is masked.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use wecom_gateway::config::settings::Scope;
+
+use super::code;
+use super::desk::Desk;
+
+const USER: &str = "/api/v1/users/support/wmA";
+
+async fn desk() -> Desk {
+    Desk::with(vec![("admin", Scope::Admin), ("push", Scope::Push), ("read", Scope::Read)]).await
+}
+
+/// What somebody with this token is answered.
+async fn ask(desk: &Desk, token: &str, method: Method) -> reqwest::Response {
+    let request = desk.http.request(method, format!("http://{}{USER}", desk.address)).bearer_auth(token);
+    request.json(&json!({"user_id": "u-8"})).send().await.expect("an answer")
+}
+
+#[tokio::test]
+async fn a_phone_is_whole_for_admins_alone() {
+    let desk = desk().await;
+    let body = r#"{"user_id": "u-7", "contact": {"name": "王五", "phone": "13800138000", "mobile": "+8613900139000"}}"#;
+    let put = desk.send_body(Method::PUT, USER, body).await;
+    assert_eq!(put.status(), StatusCode::OK);
+    let whole = json!({"name": "王五", "phone": "13800138000", "mobile": "+8613900139000"});
+    assert_eq!(put.json::<Value>().await.expect("json")["contact"], whole);
+    let masked = json!({"name": "王五", "phone": "138****8000", "mobile": "+86139****9000"});
+    for (token, contact) in [("admin", &whole), ("push", &masked), ("read", &masked)] {
+        let known: Value = ask(&desk, token, Method::GET).await.json().await.expect("json");
+        assert_eq!((&known["contact"], &known["user_id"]), (contact, &json!("u-7")), "{token}");
+    }
+}
+
+#[tokio::test]
+async fn changing_a_member_needs_scope_admin() {
+    let desk = desk().await;
+    for token in ["read", "push"] {
+        for method in [Method::PUT, Method::DELETE] {
+            assert_eq!(code(ask(&desk, token, method).await, StatusCode::FORBIDDEN).await, "scope_too_small");
+        }
+    }
+    assert_eq!(code(ask(&desk, "nobody", Method::GET).await, StatusCode::UNAUTHORIZED).await, "token_required");
+    let known: Value = ask(&desk, "read", Method::GET).await.json().await.expect("json");
+    let nothing = json!({"app": "support", "sender": "wmA", "user_id": null, "user_id_ttl_ms": null,
+        "renew_on_use": false, "contact": {}});
+    assert_eq!(known, nothing);
+    assert_eq!(ask(&desk, "admin", Method::PUT).await.status(), StatusCode::OK);
+    assert_eq!(ask(&desk, "admin", Method::DELETE).await.status(), StatusCode::NO_CONTENT);
+    assert_eq!(ask(&desk, "read", Method::GET).await.json::<Value>().await.expect("json"), nothing);
+}
+
+#[tokio::test]
+async fn what_can_not_be_kept_is_refused_whole() {
+    let desk = desk().await;
+    let long = format!(r#"{{"contact": {{"name": "{}"}}}}"#, "x".repeat(257));
+    for body in [
+        "{}",
+        r#"{"user_id": ""}"#,
+        r#"{"user_id": "a\nb"}"#,
+        r#"{"user_id": "u", "ttl": "week"}"#,
+        r#"{"user_id": "u", "ttl": "0s"}"#,
+        r#"{"ttl": "1d", "contact": {"name": "x"}}"#,
+        r#"{"user_id": null, "renew_on_use": true}"#,
+        r#"{"user_id": "u", "contact": {"~renew": "1"}}"#,
+        r#"{"user_id": "u", "contact": {"": "1"}}"#,
+        r#"{"user_id": "u", "contact": {"name": " x"}}"#,
+        &long,
+    ] {
+        let answer = desk.send_body(Method::PUT, USER, body).await;
+        assert_eq!(code(answer, StatusCode::BAD_REQUEST).await, "bad_body", "{body}");
+    }
+    let unknown = desk.send_body(Method::PUT, USER, r#"{"userid": "u"}"#).await;
+    assert!(unknown.status().is_client_error());
+    let foreign = desk.send_body(Method::PUT, "/api/v1/users/nobody/wmA", r#"{"user_id": "u"}"#).await;
+    assert_eq!(code(foreign, StatusCode::NOT_FOUND).await, "unknown_app");
+    assert_eq!(ask(&desk, "read", Method::GET).await.json::<Value>().await.expect("json")["user_id"], Value::Null);
+}

@@ -1,0 +1,306 @@
+//! Whole gateways and their members: who they are in every chat, what they may, how fast, and that counting for many of
+//! them at once over two processes loses and mixes nothing.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use wecom_gateway::sim::scenario::robot_app;
+use wecom_gateway::sim::{FakeWeCom, Options, Scenario, ServiceAnswer, Tag, robot_text};
+
+use crate::on_both_stores;
+use crate::world::{APP, On, World, caller, key};
+
+const PHONE: &str = "13800138000";
+
+on_both_stores!(
+    a_sentence_binds_a_member_for_every_chat,
+    a_service_that_knows_nobody_says_why,
+    a_binding_without_a_service_keeps_what_was_said,
+    any_action_may_tell_who_the_member_is,
+    a_name_that_a_callback_carries_is_kept,
+    the_api_binds_and_forgets,
+    a_flood_is_answered_once,
+    a_muted_chat_hears_its_admins_alone,
+    a_command_for_bound_members_asks_the_others_to_bind,
+);
+
+/// The usual robot app in two chats, with `shape` on its settings.
+async fn world(on: On, shape: impl FnOnce(&FakeWeCom, &mut Value)) -> World {
+    let chats = ["c1", "c2"];
+    World::with(on, &chats, Options::default(), |fake, scenario: Scenario| {
+        let mut app = robot_app(fake, APP, &chats.map(String::from));
+        shape(fake, &mut app);
+        scenario.app(APP, app)
+    })
+    .await
+}
+
+/// Binding sentences: one that a CRM answers, one whose captures are kept, one that ends it.
+fn with_bindings(fake: &FakeWeCom, app: &mut Value) {
+    let mut crm = app["mention"]["action"].clone();
+    crm["url"] = format!("{}/action/crm", fake.base()).into();
+    app["bindings"] = json!([
+        {"pattern": r"绑定手机号\s*(?P<phone>1\d{10})", "action": crm},
+        {"pattern": r"我叫(?P<name>\S+)，电话(?P<phone>1\d{10})"},
+        {"pattern": "解绑", "unbind": true},
+    ]);
+}
+
+/// Who the service was told that the last message's sender is.
+fn last_sender(world: &World) -> Value {
+    let mut last = world.fake.service().calls().pop().expect("a call").body;
+    last["sender"].take()
+}
+
+async fn user(world: &World, sender: &str) -> Value {
+    world.api(&format!("users/{APP}/{sender}"), |answer| answer["sender"] == sender).await
+}
+
+async fn a_sentence_binds_a_member_for_every_chat(on: On) {
+    let world = world(on, with_bindings).await;
+    world.fake.service().script("crm", [ServiceAnswer::Json(json!({"user_id": "u-7"})).after(Default::default())]);
+    world.fake.service().always("orders", ServiceAnswer::Json(json!({"text": "好"})).after(Default::default()));
+    world.say("c1", "u1", "b1", &format!("绑定手机号 {PHONE}")).await;
+    world.fence("c1", "u1").await;
+    assert_eq!(world.texts("c1"), ["绑定成功。"]);
+    let asked = world.fake.service().calls().pop().expect("a call").body;
+    assert_eq!((&asked["trigger"], &asked["captures"]["phone"]), (&json!("binding"), &json!(PHONE)));
+
+    // In another chat, also after a restart; nobody else is meant.
+    let world = world.restart_while(|_| {}).await;
+    world.say("c2", "u1", "q1", "/query 1").await;
+    world.fence("c2", "u1").await;
+    let sender = last_sender(&world);
+    assert_eq!((&sender["user_id"], &sender["contact"]), (&json!("u-7"), &json!({"name": "u1"})));
+    world.say("c1", "u2", "q2", "/query 2").await;
+    world.fence("c1", "u2").await;
+    assert_eq!(last_sender(&world)["user_id"], Value::Null);
+    let known = user(&world, "u1").await;
+    let week = 7 * 24 * 3_600_000;
+    assert!(known["user_id_ttl_ms"].as_u64().is_some_and(|ms| ms > week - 600_000 && ms <= week), "{known}");
+    // Not what was said, but whole in nobody's sight: the session holds it masked, the trail not at all.
+    world.say("c1", "u1", "q3", "/query 3").await;
+    world.fence("c1", "u1").await;
+    let asked = world.fake.service().calls().pop().expect("a call").body["session"].to_string();
+    assert!(asked.contains("138****8000") && !asked.contains(PHONE), "{asked}");
+    let trail = world.api("messages/b1", |answer| answer["items"][0]["outcome"] == "delivered").await.to_string();
+    assert!(!trail.contains(PHONE) && !trail.contains("****"), "{trail}");
+
+    world.say("c2", "u1", "b2", "解绑").await;
+    world.say("c2", "u1", "q4", "/query 4").await;
+    world.fence("c2", "u1").await;
+    assert!(world.texts("c2").contains(&"已解除绑定。".to_owned()), "{:?}", world.texts("c2"));
+    assert_eq!(last_sender(&world)["user_id"], Value::Null);
+    world.end().await;
+}
+
+async fn a_service_that_knows_nobody_says_why(on: On) {
+    let world = world(on, with_bindings).await;
+    let no = ServiceAnswer::Json(json!({"text": "查无此号"})).after(Default::default());
+    let broken = ServiceAnswer::Status(500).after(Default::default());
+    world.fake.service().script("crm", [no, broken]);
+    for n in 1..=2 {
+        world.say("c1", "u1", &format!("b{n}"), &format!("绑定手机号 {PHONE}")).await;
+    }
+    world.fence("c1", "u1").await;
+    let texts = world.texts("c1");
+    assert!(texts[0] == "查无此号" && texts[1].starts_with("抱歉"), "{texts:?}");
+    let known = user(&world, "u1").await;
+    assert_eq!((&known["user_id"], &known["contact"]), (&Value::Null, &json!({"name": "u1"})));
+    world.end().await;
+}
+
+async fn a_binding_without_a_service_keeps_what_was_said(on: On) {
+    let world = world(on, with_bindings).await;
+    world.say("c1", "u1", "b1", &format!("我叫王五，电话{PHONE}")).await;
+    world.say("c1", "u1", "q1", "/query 1").await;
+    world.fence("c1", "u1").await;
+    assert_eq!(world.texts("c1")[0], "已记下您的信息。");
+    let contact = json!({"name": "王五", "phone": PHONE});
+    assert_eq!((&last_sender(&world)["contact"], &user(&world, "u1").await["contact"]), (&contact, &contact));
+    // What they said of themselves goes with the binding; what the callback says of them comes back.
+    world.say("c2", "u1", "b2", "解绑").await;
+    world.fence("c2", "u1").await;
+    assert_eq!(user(&world, "u1").await["contact"], json!({"name": "u1"}));
+    world.end().await;
+}
+
+async fn any_action_may_tell_who_the_member_is(on: On) {
+    let world = world(on, with_bindings).await;
+    let answer = ServiceAnswer::Json(json!({"text": "好", "user_id": "u-9"})).after(Default::default());
+    world.fake.service().script("orders", [answer]);
+    world.say("c1", "u1", "q1", "/query 1").await;
+    world.fence("c1", "u1").await;
+    assert_eq!(world.texts("c1"), ["好"]);
+    assert_eq!(user(&world, "u1").await["user_id"], "u-9");
+    world.end().await;
+}
+
+async fn a_name_that_a_callback_carries_is_kept(on: On) {
+    let world = world(on, |_, app| {
+        let hi = json!({"type": "reply", "text": "你好，{{ user.name }}"});
+        app["commands"].as_array_mut().expect("a list").push(json!({"name": "hi", "action": hi}));
+    })
+    .await;
+    // Chatter tells names too.
+    world.say("c1", "u1", "m1", "大家早").await;
+    world.fence("c1", "u1").await;
+    assert_eq!(user(&world, "u1").await["contact"], json!({"name": "u1"}));
+    // What people set stands above what callbacks say.
+    let put = json!({"contact": {"name": "王五", "remark": "大客户"}});
+    assert_eq!(world.call(Method::PUT, &format!("users/{APP}/u1"), &put).await.0, 200);
+    let world = world.restart_while(|_| {}).await;
+    world.say("c2", "u1", "m2", "/hi").await;
+    world.say("c2", "u1", "m3", "/query 1").await;
+    world.fence("c2", "u1").await;
+    assert_eq!(last_sender(&world)["contact"], json!({"name": "王五", "remark": "大客户"}));
+    assert_eq!(world.texts("c2")[0], "你好，王五");
+    world.end().await;
+}
+
+async fn the_api_binds_and_forgets(on: On) {
+    let world = world(on, |_, _| {}).await;
+    let path = format!("users/{APP}/wm:u%2F1");
+    let put = json!({"user_id": "u-7", "ttl": "1h", "renew_on_use": true, "contact": {"phone": PHONE}});
+    let (status, known) = world.call(Method::PUT, &path, &put).await;
+    let shown = |known: &Value| (known["user_id"].clone(), known["renew_on_use"].clone(), known["contact"].clone());
+    assert_eq!((status, shown(&known)), (200, (json!("u-7"), json!(true), json!({"phone": PHONE}))));
+    assert!(known["user_id_ttl_ms"].as_u64().is_some_and(|ms| ms > 3_000_000 && ms <= 3_600_000), "{known}");
+    world.say("c1", "wm:u/1", "q1", "/query 1").await;
+    world.fence("c1", "wm:u/1").await;
+    assert_eq!(last_sender(&world)["user_id"], "u-7");
+    let (status, known) = world.call(Method::PUT, &path, &json!({"user_id": null})).await;
+    assert_eq!((status, &known["user_id"], &known["contact"]["phone"]), (200, &Value::Null, &json!(PHONE)));
+    assert_eq!(world.call(Method::DELETE, &path, &Value::Null).await.0, 204);
+    assert_eq!(world.call(Method::GET, &path, &Value::Null).await.1["contact"], json!({}));
+    world.end().await;
+}
+
+async fn a_flood_is_answered_once(on: On) {
+    let world = world(on, |_, app| app["rules"]["per_member"] = "2/h".into()).await;
+    // Chatter counts for nobody.
+    for n in 1..=3 {
+        world.say("c1", "u1", &format!("t{n}"), "大家早").await;
+    }
+    for n in 1..=6 {
+        world.say("c1", "u1", &format!("q{n}"), &format!("/query {n}")).await;
+    }
+    for (msg_id, end) in
+        [("q1", "delivered"), ("q2", "delivered"), ("q3", "delivered"), ("q4", "ignored"), ("q6", "ignored")]
+    {
+        world.ends(msg_id, end).await;
+    }
+    assert_eq!(world.outcome("q5").await, ("ignored".into(), Some("member_rate".into())));
+    // Others, and the same member elsewhere, are heard.
+    world.fence("c1", "u2").await;
+    world.fence("c2", "u1").await;
+    let texts = world.texts("c1");
+    assert!(texts.len() == 3 && texts[2].contains("太频繁"), "{texts:?}");
+    assert_eq!(world.fake.service().count(), 2);
+    world.end().await;
+}
+
+async fn a_muted_chat_hears_its_admins_alone(on: On) {
+    let world = world(on, |_, app| app["rules"]["admins"] = json!(["boss"])).await;
+    world.say("c1", "u1", "m1", "/mute").await;
+    world.fence("c1", "u1").await;
+    world.say("c1", "boss", "m2", "@小助手 静音").await;
+    world.ends("m2", "delivered").await;
+    for (msg_id, sender, text) in [("m3", "u1", "/query 1"), ("m4", "boss", "/help"), ("m5", "u1", "/unmute")] {
+        world.say("c1", sender, msg_id, text).await;
+        assert_eq!(world.outcome(msg_id).await, ("ignored".into(), Some("muted".into())), "{text}");
+    }
+    world.say("c1", "u1", "m6", "违禁词").await;
+    world.ends("m6", "blocked").await;
+    // Another chat is not meant, and a restart changes nothing.
+    let world = world.restart_while(|_| {}).await;
+    world.fence("c2", "u1").await;
+    world.say("c1", "u1", "m7", "/query 1").await;
+    world.ends("m7", "ignored").await;
+    world.say("c1", "boss", "m8", "/取消静音").await;
+    world.ends("m8", "delivered").await;
+    world.fence("c1", "u1").await;
+    let texts = world.texts("c1");
+    assert!(texts.len() == 3 && texts[0].contains("管理员") && texts[1].contains("已静音"), "{texts:?}");
+    assert_eq!((texts[2].as_str(), world.fake.service().count()), ("已取消静音。", 0));
+    world.end().await;
+}
+
+async fn a_command_for_bound_members_asks_the_others_to_bind(on: On) {
+    let world = world(on, |_, app| app["commands"][0]["only"] = "bound".into()).await;
+    world.say("c1", "u1", "m1", "/query 1").await;
+    world.fence("c1", "u1").await;
+    assert_eq!(
+        (world.texts("c1"), world.fake.service().count()),
+        (vec!["请先绑定身份，再使用这个命令。".to_owned()], 0)
+    );
+    let put = json!({"user_id": "u-7"});
+    assert_eq!(world.call(Method::PUT, &format!("users/{APP}/u1"), &put).await.0, 200);
+    world.say("c2", "u1", "m2", "/query 2").await;
+    world.fence("c2", "u1").await;
+    assert_eq!(world.fake.service().count(), 1);
+    world.end().await;
+}
+
+/// Time passes by the server's own hand: its expiry is moved, nobody waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_use_renews_a_binding() {
+    let test = async {
+        let mut world = world(On::Redis, |_, _| {}).await;
+        for (renew, sender) in [(true, "u1"), (false, "u2")] {
+            let put = json!({"user_id": "u-7", "ttl": "1h", "renew_on_use": renew});
+            assert_eq!(world.call(Method::PUT, &format!("users/{APP}/{sender}"), &put).await.0, 200);
+            let name = format!("wg:user:{APP}:{sender}");
+            let _: () = world.redis().command(&["PEXPIRE", &name, "600000"]).await;
+            world.say("c1", sender, &format!("q-{sender}"), "/query 1").await;
+            world.fence("c1", sender).await;
+            let left: u64 = world.redis().command(&["PTTL", &name]).await;
+            assert_eq!((last_sender(&world)["user_id"].clone(), left > 3_000_000), (json!("u-7"), renew), "{left}");
+        }
+        world.end().await;
+    };
+    tokio::time::timeout(crate::world::TEST, test).await.expect("within its time");
+}
+
+/// Ten members of one chat, ten quick messages each, over two gateways: each counts their own, nobody loses a step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counting_over_two_gateways_loses_and_mixes_nothing() {
+    let test = async {
+        let mut world = world(On::Redis, |_, _| {}).await;
+        let records = world.records();
+        let same = |fake: &FakeWeCom, scenario: Scenario| {
+            scenario.app(APP, robot_app(fake, APP, &["c1".to_owned()])).set("database", "url", records)
+        };
+        let (second, scenario) = world.beside(same).await;
+        let beside = caller(&second, &scenario, APP);
+        world.fake.service().always("orders", ServiceAnswer::Counted.after(Default::default()));
+        // A member writes again once the last message was acked, by whichever gateway: nobody waits for answers.
+        let members = (0..10u64).map(|member| {
+            let (world, beside) = (&world, &beside);
+            async move {
+                for n in 1..=10 {
+                    let (sender, serial) = (format!("u{member}"), 10 * member + n);
+                    let payload = robot_text("c1", &sender, &format!("m{serial}"), &format!("/query {serial}"));
+                    let caller = if n % 2 == 0 { beside } else { &world.caller };
+                    assert_eq!(caller.post(&payload).await, Some(200), "{serial}");
+                }
+            }
+        });
+        join_all(members).await;
+        world.fake.until(|fake| fake.texts(&key("c1")).len() == 100).await;
+        let mut counts: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for text in world.texts("c1") {
+            let n = text.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{text}"));
+            counts.entry(Tag::of(&text).expect("a tag").sender).or_default().push(n);
+        }
+        assert_eq!(counts.len(), 10);
+        for (sender, counted) in counts {
+            assert_eq!(counted, (1..=10).collect::<Vec<_>>(), "{sender}");
+        }
+        second.stop().await;
+        world.end().await;
+    };
+    tokio::time::timeout(crate::world::TEST, test).await.expect("within its time");
+}
