@@ -65,7 +65,7 @@ impl Kind {
             Self::RateLimited => "调低该群的 pace，或打开 coalesce 让等待中的回复合并发送。",
             Self::Unknown => "到群里看一眼，没有收到就在运维接口里重发。",
             Self::Held => "按错误码检查 secret、可信 IP、应用可见范围或调用额度，恢复后会自动继续。",
-            Self::NotTried => "检查本机的文件描述符、内存和到存储的连接。",
+            Self::NotTried => "检查本机的文件描述符、内存，以及到存储和企业微信的网络。",
             Self::NoRoute => "给该会话配置 webhook，并确认没有别的会话用同一个。",
             Self::Poison => "按消息 id 查轨迹和日志，修好规则或动作后请成员重发。",
             Self::StoreAway => "检查 Redis 或本地磁盘，恢复后会自动继续。",

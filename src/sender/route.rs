@@ -195,10 +195,15 @@ impl Routes {
     /// [`NoRoute`] where it does not.
     pub fn find(&self, to: Destination<'_>) -> Result<Route, NoRoute> {
         let [app, chat, sender, _] = to.key.parts();
-        if let Some(route) = self.of(&app, &chat) {
+        let (entry, app) = (self.of(&app, &chat), self.apps.get(&app));
+        // What a member wrote to an app alone is answered to them alone, also where a group bears their id.
+        let is_private = app.is_some_and(|app| matches!(app.kind, AppKind::App(_)))
+            && to.reply_to.chat_kind == ChatKind::Single
+            && chat == sender;
+        if let Some(route) = entry.filter(|_| !is_private) {
             return Ok(route.clone());
         }
-        let app = self.apps.get(&app).ok_or(NoRoute::Missing)?;
+        let app = app.ok_or(NoRoute::Missing)?;
         let any = Flow { pace: app.pace, coalesce: app.coalesce, weight: 1 };
         let flow = app.chats.get(&chat).map_or(any, Flow::from);
         match &app.kind {
@@ -393,6 +398,15 @@ mod tests {
         }
         let heavy = found(&routes, "heavy", "u1", &single).unwrap();
         assert_eq!((heavy.weight, heavy.pace.limit), (9, 1));
+    }
+
+    #[test]
+    fn what_a_member_wrote_alone_is_not_answered_into_a_group_of_their_name() {
+        let mut routes = of_kind(AppKind::App(crypto()));
+        routes.insert("x", "u1", Route::new(digest("A"), GroupRobot::new(Secret::new("A")), FLOW));
+        let (group, single) = (ReplyTo::default(), ReplyTo { chat_kind: ChatKind::Single, response_url: None });
+        let kind = |to| found(&routes, "u1", "u1", to).map(|route| route.channel.kind());
+        assert_eq!((kind(&single), kind(&group)), (Ok(ChannelKind::AppMessage), Ok(ChannelKind::GroupRobot)));
     }
 
     #[test]

@@ -62,10 +62,12 @@ impl From<NoToken> for Reply {
     /// A message without a token was not sent.
     fn from(none: NoToken) -> Self {
         match none {
+            // Busy, or out of reach: that says nothing of the message, so it uses up none of its tries.
+            NoToken::Refused { errcode: -1, errmsg } => Self::NotTried(format!("gettoken: {errmsg}")),
+            NoToken::Failed(why) => Self::NotTried(format!("gettoken: {why}")),
             NoToken::Refused { errcode, errmsg } => {
                 Self::Http { status: 200, code: Some((errcode, format!("gettoken: {errmsg}"))) }
             }
-            NoToken::Failed(why) => Self::NotWritten(format!("gettoken: {why}")),
             NoToken::NotYet(why) => Self::NotTried(format!("no access token: {why}")),
         }
     }
@@ -326,4 +328,18 @@ impl Desk {
 
 fn not_yet(error: store::StoreError) -> NoToken {
     NoToken::NotYet(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_token_for_now_no_try_is_used_up() {
+        let refused = |errcode| NoToken::Refused { errcode, errmsg: "e".into() };
+        for none in [refused(-1), NoToken::Failed("HTTP 502".into()), NoToken::NotYet("late".into())] {
+            assert!(matches!(Reply::from(none.clone()), Reply::NotTried(_)), "{none:?}");
+        }
+        assert!(matches!(Reply::from(refused(40001)), Reply::Http { code: Some((40001, _)), .. }));
+    }
 }

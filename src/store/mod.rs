@@ -309,7 +309,8 @@ pub struct GoOn {
 /// The end, or the next try, of a delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fate {
-    /// It was delivered: the head goes, the lane's failures are forgotten, the send's place in the pace window moves to now.
+    /// It was delivered: the head goes, the lane's failures are forgotten. As after every begun attempt, the send's place in
+    /// the pace window moves to now.
     Delivered,
     /// It ended otherwise (unknown, dead, dropped): the head goes.
     Ended {

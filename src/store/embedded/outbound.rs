@@ -194,6 +194,10 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
     if settle.last_error.is_some() {
         chat.last_error.clone_from(&settle.last_error);
     }
+    // What was begun may have reached WeCom, whatever it answered, at any time until now.
+    if head.begun.is_some() {
+        pace::move_place(step, &mut chat);
+    }
     match &settle.fate {
         Fate::Again { park, why } => {
             count(&mut chat, &mut head, *why);
@@ -208,9 +212,6 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
         }
         Fate::Delivered => {
             chat.failures = 0;
-            if head.begun.is_some() {
-                pace::move_place(step, &mut chat);
-            }
             chat.drop_heads(step, settle.merged)?;
             return go_on(step, chat, turn, settle);
         }

@@ -50,6 +50,10 @@ end
 
 -- Applies the fate; answers whether the lane was parked.
 local function apply(lane, delivery, merged, fate, first, second)
+  -- What was begun may have reached WeCom, whatever it answered, at any time until now. No list, no place to move.
+  if fate == 'delivered' or read_tries(lane, delivery).begun_by ~= '-' then
+    redis.pcall('LSET', K.pace(lane), -1, digits(now))
+  end
   if fate == 'again' then
     try_again(lane, delivery, merged, first, second)
     return true
@@ -57,8 +61,6 @@ local function apply(lane, delivery, merged, fate, first, second)
   drop_heads(lane, merged)
   if fate == 'delivered' then
     redis.call('HDEL', K.chat(lane), 'failures')
-    -- A send counts from its answer. No list, no place to move.
-    redis.pcall('LSET', K.pace(lane), -1, digits(now))
     return false
   end
   if second ~= '' then
