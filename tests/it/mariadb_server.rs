@@ -1,17 +1,17 @@
 //! A real MariaDB on a free port of 127.0.0.1, in a folder of its own, gone with its last handle. Tests that run at once
 //! share one and have a database each: a server takes a second to start.
 
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak, mpsc};
+use std::sync::{Arc, Mutex, Weak};
 
 use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Connection, Executor};
 use tempfile::TempDir;
 use wecom_gateway::model::Secret;
 
-use crate::redis_server::free_port;
+use crate::redis_server::{free_port, said_in};
 
 /// Tries to find a port that nobody takes between our look and the server's start.
 const PORT_TRIES: usize = 20;
@@ -133,21 +133,7 @@ impl MariaDbServer {
             .unwrap_or_else(|error| panic!("these tests need mariadbd on the PATH or in /usr/sbin: {error}"));
         let log = BufReader::new(child.stderr.take().expect("its log"));
         self.child = Some(child);
-        let (ready, is_ready) = mpsc::channel();
-        // Reads on after that, so that the server never waits for its log to be read.
-        std::thread::spawn(move || {
-            let mut said = String::new();
-            for line in log.lines().map_while(Result::ok) {
-                if line.contains("ready for connections") {
-                    let _ = ready.send(Ok(()));
-                    said.clear();
-                }
-                said.push_str(&line);
-                said.push('\n');
-            }
-            let _ = ready.send(Err(said));
-        });
-        is_ready.recv().expect("its log tells something")
+        said_in(log, "ready for connections")
     }
 
     fn kill(&mut self) {

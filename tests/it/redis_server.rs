@@ -117,21 +117,7 @@ impl RedisServer {
             .unwrap_or_else(|error| panic!("these tests need redis-server on the PATH: {error}"));
         let log = BufReader::new(child.stdout.take().expect("its log"));
         self.child = Some(child);
-        let (ready, is_ready) = mpsc::channel();
-        // Reads on after that, so that the server never waits for its log to be read.
-        std::thread::spawn(move || {
-            let mut said = String::new();
-            for line in log.lines().map_while(Result::ok) {
-                if line.contains("Ready to accept connections") {
-                    let _ = ready.send(Ok(()));
-                    said.clear();
-                }
-                said.push_str(&line);
-                said.push('\n');
-            }
-            let _ = ready.send(Err(said));
-        });
-        is_ready.recv().expect("its log tells something")
+        said_in(log, "Ready to accept connections")
     }
 }
 
@@ -139,6 +125,25 @@ impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Reads a server's log until `words` stand in a line of it; `Err` is the log of one that ended without.
+pub fn said_in(log: impl BufRead + Send + 'static, words: &'static str) -> Result<(), String> {
+    let (ready, is_ready) = mpsc::channel();
+    // Reads on after that, so that the server never waits for its log to be read.
+    std::thread::spawn(move || {
+        let mut said = String::new();
+        for line in log.lines().map_while(Result::ok) {
+            if line.contains(words) {
+                let _ = ready.send(Ok(()));
+                said.clear();
+            }
+            said.push_str(&line);
+            said.push('\n');
+        }
+        let _ = ready.send(Err(said));
+    });
+    is_ready.recv().expect("its log tells something")
 }
 
 /// A port that nobody has now.
