@@ -30,6 +30,8 @@ use crate::store::{self, FieldChange, Note, NoteWrite, ProfileChange, SharedStor
 const FRESH: Duration = Duration::from_secs(24 * 3600);
 /// Between two questions of one process: 300 a minute, of the 10,000 that a corp has.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How far a question stays behind the message that raised it: the answer to the member comes first.
+const BEHIND: Duration = Duration::from_secs(1);
 /// How long an app asks nothing after WeCom said that it asks too much, or did not answer.
 const BUSY_FOR: Duration = Duration::from_secs(60);
 /// … that it may not ask, or asks wrongly.
@@ -54,8 +56,8 @@ pub struct Directory {
     store: SharedStore,
     settings: Arc<Settings>,
     asker: Asker,
-    questions: mpsc::Sender<Question>,
-    waiting: tokio::sync::Mutex<mpsc::Receiver<Question>>,
+    questions: mpsc::Sender<(Instant, Question)>,
+    waiting: tokio::sync::Mutex<mpsc::Receiver<(Instant, Question)>>,
     memory: Mutex<Memory>,
 }
 
@@ -99,8 +101,11 @@ impl Directory {
     pub async fn run(&self, stop: CancellationToken) {
         let mut waiting = self.waiting.lock().await;
         let mut held: HashMap<String, Instant> = HashMap::new();
-        while let Some(Some(question)) = stop.run_until_cancelled(waiting.recv()).await {
+        while let Some(Some((raised, question))) = stop.run_until_cancelled(waiting.recv()).await {
             let (app, _) = &question;
+            if stop.run_until_cancelled(tokio::time::sleep_until((raised + BEHIND).into())).await.is_none() {
+                return;
+            }
             if held.get(app).is_some_and(|until| Instant::now() < *until) {
                 self.ask_again(&question, BUSY_FOR);
                 continue;
@@ -129,7 +134,7 @@ impl Directory {
         if memory.asked.len() >= REMEMBERED {
             memory.asked.clear();
         }
-        if self.questions.try_send(question.clone()).is_ok() {
+        if self.questions.try_send((now, question.clone())).is_ok() {
             memory.asked.insert(question, now + FRESH);
         }
     }
