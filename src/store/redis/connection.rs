@@ -217,7 +217,9 @@ fn client(url: &Secret) -> redis::RedisResult<Client> {
 async fn remembered_shards(connection: &mut MultiplexedConnection, shards: u16) -> redis::RedisResult<u16> {
     // One after the other: an error of a pipeline hides the server's own word.
     let _: bool = connection.hset_nx(META, SHARDS, shards).await?;
-    connection.hget(META, SHARDS).await
+    let kept: Option<u16> = connection.hget(META, SHARDS).await?;
+    // A server that was emptied between the two holds nothing that is laid out otherwise.
+    Ok(kept.unwrap_or(shards))
 }
 
 /// Logs what an ack outlives under the server's own settings. Hosted servers may not tell them.
