@@ -127,6 +127,7 @@ fn commit(claimed: &ClaimedMessage) -> Commit {
         app: message.app.clone(),
         chat_id: message.chat_id.clone(),
         reply_to: Default::default(),
+        push: None,
         message: json!({"msgtype": "text", "text": {"content": "您的订单 1001 已发出，预计明天送达。"}}),
         route: RouteDigest::of("group_robot", &message.chat_id),
         bound: false,

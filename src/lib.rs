@@ -7,6 +7,7 @@
 //! - [`ingress`]: the callback endpoint: verify, decrypt, parse, enqueue, ack.
 //! - [`wecom`]: the protocol: crypto, payloads, message kinds and limits, verdicts. Pure.
 //! - [`model`]: message, reply, delivery, lane, ids.
+//! - [`task`]: what goes out with no message before it.
 //! - [`member`]: who a member is beyond one chat: the contact book.
 //! - [`directory`]: what WeCom itself tells of contacts, in the background.
 //! - [`store`]: lanes, marks, leases, pace, journal: one trait, two implementations.
@@ -40,6 +41,7 @@ pub mod sender;
 pub mod sim;
 pub mod stop;
 pub mod store;
+pub mod task;
 pub mod telemetry;
 pub mod wecom;
 pub mod worker;

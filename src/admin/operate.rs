@@ -157,6 +157,7 @@ fn operation(
         lane: Lane::of_chat(&item.app, &item.chat),
         delivery_id: item.id.clone(),
         keep: state.settings.database.retain,
+        child: None,
         resend,
         turn: configured_turn(state, &item.app, &item.chat),
         depth_limit: state.settings.store.lane_depth,

@@ -169,7 +169,7 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
     let mut rows = BTreeMap::new();
     for step in steps {
         match step.stage {
-            Stage::Handled | Stage::Answered => {
+            Stage::Handled | Stage::Answered | Stage::Pushed => {
                 for id in queued(step) {
                     rows.entry(id.clone()).or_insert_with(|| DeliveryRow::queued(id, step));
                 }

@@ -106,6 +106,7 @@ mod tests {
             reply_to: Default::default(),
             bound: false,
             repeat_until: None,
+            push: None,
             message,
             route: RouteDigest::of("group_robot", "A"),
             expires_at: 1000,

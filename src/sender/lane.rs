@@ -125,6 +125,7 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
         delivery_id: delivery.id.clone(),
         merged: u32::try_from(settled.len()).unwrap_or(u32::MAX),
         last_error: trail::last_error(&decision, sent.as_ref()),
+        child: trail::child(delivery, &decision, sent.as_ref()),
         lines: trail::lines(&settled, &decision, sent.as_ref()),
         go_on,
         turn: Turn { weight: route.as_ref().map_or(1, |route| route.weight), head_start: context.settings.head_start },

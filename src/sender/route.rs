@@ -300,6 +300,7 @@ mod tests {
             app: "x".into(),
             chat_id: "a".into(),
             reply_to: ReplyTo::default(),
+            push: None,
             message: serde_json::Value::Null,
             route,
             bound,

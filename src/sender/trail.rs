@@ -11,7 +11,8 @@ use tracing::{error, info, warn};
 
 use crate::model::{Delivery, Outcome, ReplyTo, content_digest, now_ms};
 use crate::sender::fate::Decision;
-use crate::store::{CONTENT, Line, Stage};
+use crate::store::{CONTENT, ChildChange, Line, Stage};
+use crate::task::PushState;
 use crate::wecom::verdict::{ChannelKind, Reply, Verdict};
 
 /// A larger delivery is not kept for an operator to send again, in bytes of JSON: the journal is no file store.
@@ -63,6 +64,16 @@ pub(super) fn lines(deliveries: &[&Delivery], decision: &Decision, sent: Option<
         }
     }
     lines
+}
+
+/// What changes of a push's child with this decision.
+pub(super) fn child(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Option<ChildChange> {
+    let state = PushState {
+        state: decision.state.unwrap_or(Outcome::Queued),
+        reason: decision.reason.map(str::to_owned),
+        errcode: sent.and_then(Sent::errcode),
+    };
+    ChildChange::of(delivery, state)
 }
 
 fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
@@ -177,6 +188,7 @@ mod tests {
             reply_to: Default::default(),
             bound: false,
             repeat_until: None,
+            push: None,
             message: crate::wecom::message::text("hi"),
             route: crate::model::RouteDigest::of("group_robot", "A"),
             expires_at: 1,

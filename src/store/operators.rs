@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Line, Turn};
+use super::{ChildChange, Line, Turn};
 use crate::model::{Delivery, Lane};
 
 /// What is changed of a chat; what is not said stays as it is.
@@ -32,6 +32,8 @@ pub struct Operation {
     pub delivery_id: String,
     /// How long it is known that this was done: as long as anybody may ask for it again.
     pub keep: Duration,
+    /// What changes of a push's child.
+    pub child: Option<ChildChange>,
     /// To be sent in its place, under an id of its own; of the same chat.
     pub resend: Option<Delivery>,
     /// See [`super::Commit::turn`].

@@ -121,6 +121,7 @@ impl Scene {
                 app: APP.to_owned(),
                 chat_id: chat.to_owned(),
                 reply_to: message.reply_to(),
+                push: None,
                 message: text(content),
                 route: self.digest(chat),
                 bound: false,

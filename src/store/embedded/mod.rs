@@ -21,6 +21,7 @@ mod observe;
 mod operators;
 mod outbound;
 mod pace;
+mod pushes;
 mod session;
 pub(super) mod step;
 pub(super) mod sweep;
@@ -40,7 +41,7 @@ use self::sweep::Sweeper;
 use super::lock::create_folder;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Options,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Options, Pushes,
     Remembered, Result, Settle, Settled, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 use crate::model::{Lane, Secret, SessionKey, now_ms};
@@ -304,6 +305,10 @@ impl Store for EmbeddedStore {
 
     async fn ping(&self) -> Result<()> {
         self.db.step(observe::ping).await
+    }
+
+    fn pushes(&self) -> &dyn Pushes {
+        self
     }
 
     fn members(&self) -> &dyn Members {

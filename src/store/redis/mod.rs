@@ -15,6 +15,7 @@ mod encode;
 mod keys;
 mod members;
 mod notes;
+mod pushes;
 mod replicas;
 mod scripts;
 
@@ -334,6 +335,10 @@ impl Store for RedisStore {
 
     async fn ping(&self) -> Result<()> {
         self.link.ping().await
+    }
+
+    fn pushes(&self) -> &dyn Pushes {
+        self
     }
 
     fn members(&self) -> &dyn Members {

@@ -154,6 +154,7 @@ impl Desk {
             app: message.app.clone(),
             chat_id: message.chat_id.clone(),
             reply_to: message.reply_to(),
+            push: None,
             message: json!({"msgtype": "text", "text": {"content": "hi"}}),
             route,
             bound: false,
