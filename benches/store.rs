@@ -167,6 +167,7 @@ fn settle(claimed: &ClaimedReply) -> Settle {
         merged: 1,
         fate: Fate::Delivered,
         last_error: None,
+        child: None,
         lines: vec![line(Stage::Settled, &claimed.delivery.request_id, &claimed.delivery.key)],
         go_on: None,
         turn: TURN,
