@@ -203,6 +203,7 @@ impl Desk {
             fate,
             last_error: Some("93000 gone".into()),
             lines: vec![line(Stage::Settled, &delivery, detail)],
+            child: None,
             go_on: None,
             turn: TURN,
         };
