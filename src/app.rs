@@ -73,6 +73,10 @@ pub enum AppError {
         /// The system's word.
         cause: std::io::Error,
     },
+    /// Kafka, as configured.
+    #[cfg(feature = "kafka")]
+    #[error("[kafka] can't be used as it stands: {0}")]
+    Kafka(#[from] rdkafka::error::KafkaError),
     /// An HTTP client.
     #[error("no HTTP client: {0}")]
     Http(#[from] reqwest::Error),

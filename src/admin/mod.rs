@@ -35,7 +35,7 @@ use crate::records::{Cursor, Records};
 use crate::sender::Holds;
 use crate::sender::route::Routes;
 use crate::store::{SharedStore, Spool};
-use crate::telemetry::{Health, Metrics};
+use crate::telemetry::{Health, KafkaView, Metrics};
 use failure::Failure;
 
 /// What the operators' listener shows.
@@ -57,6 +57,8 @@ pub struct AdminState {
     pub alarms: Alarms,
     /// What `/metrics` shows.
     pub metrics: Arc<Metrics>,
+    /// How Kafka stands, where it is read.
+    pub kafka: Option<Arc<KafkaView>>,
     /// What the probes show.
     pub health: Arc<Health>,
 }

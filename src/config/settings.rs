@@ -2,6 +2,7 @@
 //! every check of [`super::load`], so later code needs no "if configured wrongly".
 
 mod alarms;
+mod kafka;
 mod llm;
 mod manners;
 mod session;
@@ -17,6 +18,7 @@ use url::Url;
 
 pub use manners::{Audience, Manners, Only, Terms};
 
+pub use self::kafka::Kafka;
 pub use self::llm::{AnswerFormat, LlmAction};
 pub use self::session::{Session, SessionScope};
 use crate::model::{Message, Secret};
@@ -46,6 +48,8 @@ pub struct Settings {
     pub sender: Sender,
     /// `[alarms]`
     pub alarms: Alarms,
+    /// `[kafka]`, where it is there.
+    pub kafka: Option<Kafka>,
     /// `[log]`
     pub log: Log,
     /// `apps/<id>.toml`, by id.

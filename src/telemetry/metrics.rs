@@ -12,6 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::KafkaStand;
 use crate::model::Outcome;
 use crate::store::Depth;
 
@@ -52,6 +53,8 @@ pub struct Metrics {
     spool_depth: Gauge,
     spooled: Counter,
     replayed: Counter,
+    dead_letters: Counter,
+    kafka: Family<Kind, Gauge>,
 }
 
 /// Upper bounds in seconds: an ack takes microseconds, a paced reply minutes.
@@ -79,6 +82,8 @@ impl Default for Metrics {
             spool_depth: Gauge::default(),
             spooled: Counter::default(),
             replayed: Counter::default(),
+            dead_letters: Counter::default(),
+            kafka: Family::default(),
         };
         let r = &mut new.registry;
         r.register(
@@ -113,6 +118,12 @@ impl Default for Metrics {
         r.register("spool_depth", "Messages in the spool, acked and not yet in the store", new.spool_depth.clone());
         r.register("spooled", "Messages acked into the spool while the store did not take them", new.spooled.clone());
         r.register("replayed", "Spooled messages that the store took", new.replayed.clone());
+        r.register("dead_letters", "Push tasks from Kafka that were refused for good", new.dead_letters.clone());
+        r.register(
+            "kafka",
+            "How Kafka is read, by what is counted (partitions of ours, their lag, tasks in flight, up: 1 or 0)",
+            new.kafka.clone(),
+        );
         new
     }
 }
@@ -191,6 +202,18 @@ impl Metrics {
     /// What the spool holds now.
     pub fn spool_depth(&self, messages: u64) {
         self.spool_depth.set(i64::try_from(messages).unwrap_or(i64::MAX));
+    }
+    /// So many letters of refused tasks were written.
+    pub fn dead_letters(&self, letters: usize) {
+        self.dead_letters.inc_by(letters as u64);
+    }
+    /// How Kafka is read now.
+    pub fn kafka(&self, stand: KafkaStand) {
+        let KafkaStand { up, partitions, lag, in_flight } = stand;
+        let kinds = [("up", up.into()), ("partitions", partitions as u64), ("lag", lag), ("in_flight", in_flight as u64)];
+        for (kind, value) in kinds {
+            self.kafka.get_or_create(&Kind { kind }).set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
     }
     /// The OpenMetrics text.
     pub fn render(&self) -> String {

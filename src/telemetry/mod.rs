@@ -1,6 +1,7 @@
-//! What the gateway says of itself: logs, metrics, and whether its loops are alive.
+//! What the gateway says of itself: logs, metrics, and whether its loops are alive, how Kafka stands.
 
 pub mod health;
+mod kafka;
 pub mod logs;
 pub mod metrics;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use crate::alarms::Alarms;
 pub use health::Health;
+pub use kafka::{KafkaStand, KafkaView};
 pub use metrics::Metrics;
 
 /// Where a loop tells how it fares. Clones are the same.

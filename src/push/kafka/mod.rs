@@ -1,0 +1,97 @@
+//! Kafka: one more way in for push tasks, and the way out for what was refused.
+//!
+//! `consumer` reads the topic and shares its partitions with the other gateways of the group; `partition` holds what was read of one,
+//! `worker` hands it over, `batch` says how far it is done. `producer` writes, `dead_letter` what it writes of a refused task. `client` is
+//! what both ends are made with; `retention` asks how long the topic keeps what we remember.
+//!
+//! Nothing here decides whether a task was sent before: that is the barrier's (`store/pushes.rs`). So whatever is read twice, by a
+//! replay, a rebalance or a crash, goes out once.
+
+mod batch;
+mod client;
+mod consumer;
+mod dead_letter;
+mod partition;
+mod producer;
+mod retention;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::error::{KafkaError, KafkaResult};
+use tokio::sync::oneshot;
+use tracing::error;
+
+use self::consumer::Group;
+use self::producer::Producer;
+use self::worker::Worker;
+use super::Desk;
+use crate::config::settings;
+use crate::stop::Stop;
+use crate::telemetry::{KafkaView, Telemetry};
+
+/// How long a consumer that can't go on stays away before another takes its place.
+const ANEW: Duration = Duration::from_secs(5);
+
+/// This gateway's side of a cluster.
+pub struct Kafka {
+    settings: settings::Kafka,
+    /// How long a task is remembered.
+    keep: Duration,
+    worker: Worker,
+    view: Arc<KafkaView>,
+}
+
+impl Kafka {
+    /// Connects by itself, now and whenever it must.
+    ///
+    /// # Errors
+    /// What librdkafka does not take of the configuration.
+    pub fn new(settings: &settings::Kafka, keep: Duration, desk: Arc<Desk>, telemetry: Telemetry) -> KafkaResult<Self> {
+        let producer = Arc::new(Producer::new(settings)?);
+        let dead_letter_topic = settings.dead_letter_topic.as_str().into();
+        let worker = Worker { desk, producer, dead_letter_topic, telemetry };
+        // What it would refuse later on, it refuses here.
+        client::consumer(settings).create_native_config()?;
+        Ok(Self { settings: settings.clone(), keep, worker, view: Arc::default() })
+    }
+
+    /// How things stand, for `/readyz` and `/metrics`.
+    pub fn view(&self) -> Arc<KafkaView> {
+        self.view.clone()
+    }
+
+    /// Reads the topic until it is stopped.
+    pub async fn run(&self, stop: Stop) {
+        let ask = retention::warn_if_longer(&self.settings, self.keep);
+        tokio::join!(stop.draining.run_until_cancelled(ask), self.read(&stop));
+        self.worker.telemetry.health.done(consumer::NAME);
+    }
+
+    async fn read(&self, stop: &Stop) {
+        while !stop.draining.is_cancelled() {
+            match self.read_on_a_thread(stop.clone()).await {
+                Ok(()) => {}
+                Err(error) => {
+                    error!(%error, "the Kafka consumer can't go on; another takes its place");
+                    stop.draining.run_until_cancelled(tokio::time::sleep(ANEW)).await;
+                }
+            }
+        }
+    }
+
+    /// The thread outlives nobody's patience: where it does not end in time, the process does not wait for it.
+    async fn read_on_a_thread(&self, stop: Stop) -> KafkaResult<()> {
+        let (settings, health) = (self.settings.clone(), self.worker.telemetry.health.clone());
+        let group = Group::new(&settings, self.worker.clone(), self.view.clone(), stop);
+        let (ended, end) = oneshot::channel();
+        let thread = std::thread::Builder::new().name(consumer::NAME.into()).spawn(move || {
+            // Nobody listens any more once the gateway has stopped waiting.
+            let _ = ended.send(consumer::read(&settings, group, &health));
+        });
+        let failed = |why: String| KafkaError::ClientCreation(why);
+        thread.map_err(|error| failed(format!("no thread for it: {error}")))?;
+        end.await.unwrap_or_else(|_| Err(failed("its thread panicked".into())))
+    }
+}
