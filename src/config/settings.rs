@@ -4,6 +4,7 @@
 mod alarms;
 mod llm;
 mod manners;
+mod push;
 mod session;
 mod ways;
 
@@ -23,6 +24,7 @@ use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
 pub use alarms::{AlarmHook, Alarms};
+pub use push::Push;
 pub use ways::{Api, Chat, ChatWay, Gateway, OnUnknown, Webhook};
 
 /// One process and its apps.
@@ -44,6 +46,8 @@ pub struct Settings {
     pub workers: Workers,
     /// `[sender]`
     pub sender: Sender,
+    /// `[push]`
+    pub push: Push,
     /// `[alarms]`
     pub alarms: Alarms,
     /// `[log]`
