@@ -12,6 +12,7 @@
 //! - [`directory`]: what WeCom itself tells of contacts, in the background.
 //! - [`store`]: lanes, marks, leases, pace, journal: one trait, two implementations.
 //! - [`worker`]: claims messages, applies [`rules`], runs an [`action`], commits the replies.
+//! - [`push`]: takes push tasks, and puts their deliveries into the lanes that replies go by.
 //! - [`sender`]: claims replies, begins, posts through a channel, settles.
 //! - [`alarms`]: what somebody has to know, told outside the lanes.
 //! - [`records`]: what outlives the queue, in SQL, filled from the journal.
@@ -35,6 +36,7 @@ pub mod ingress;
 pub mod listener;
 pub mod member;
 pub mod model;
+pub mod push;
 pub mod records;
 pub mod rules;
 pub mod sender;

@@ -13,8 +13,8 @@ use super::kafka::kafka;
 use super::reader::{Table, quoted};
 use super::route::{OFFICIAL_HOST, is_loopback};
 use super::settings::{
-    Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Scope, Sender, Server, Settings, Store, WeCom,
-    Workers,
+    Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Push, Scope, Sender, Server, Settings, Store,
+    WeCom, Workers,
 };
 use super::units::{self, Mend, show};
 use crate::model::Secret;
@@ -33,6 +33,7 @@ pub(super) fn settings(root: &mut Table) -> Settings {
         dedup: root.section("dedup", dedup),
         workers: root.section("workers", workers),
         sender: root.section("sender", sender),
+        push: root.section("push", push),
         alarms: root.section("alarms", |t| alarms(t, &wecom)),
         wecom,
         kafka: root.section_if("kafka", kafka),
@@ -292,6 +293,10 @@ fn sender(t: &mut Table) -> Sender {
         lease,
         head_start: t.span_or_zero("head_start", Duration::from_secs(5)),
     }
+}
+
+fn push(t: &mut Table) -> Push {
+    Push { keep: t.span("keep", 7 * DAY) }
 }
 
 fn log(t: &mut Table) -> Log {

@@ -5,6 +5,7 @@ mod alarms;
 mod kafka;
 mod llm;
 mod manners;
+mod push;
 mod session;
 mod ways;
 
@@ -25,6 +26,7 @@ use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
 pub use alarms::{AlarmHook, Alarms};
+pub use push::Push;
 pub use ways::{Api, Chat, ChatWay, Gateway, OnUnknown, Webhook};
 
 /// One process and its apps.
@@ -46,6 +48,8 @@ pub struct Settings {
     pub workers: Workers,
     /// `[sender]`
     pub sender: Sender,
+    /// `[push]`
+    pub push: Push,
     /// `[alarms]`
     pub alarms: Alarms,
     /// `[kafka]`, where it is there.

@@ -252,6 +252,7 @@ impl Scene {
                 poison_after: 5,
             },
             sender: self.sender.clone(),
+            push: settings::Push { keep: MINUTE },
             alarms: settings::Alarms { webhook: None, hook: None, window: MINUTE },
             log: settings::Log { format: settings::LogFormat::Text, level: "info".to_owned() },
             apps: BTreeMap::from([(APP.to_owned(), Arc::new(app))]),
