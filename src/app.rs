@@ -23,6 +23,8 @@ use crate::config::settings::Backend;
 use crate::directory::Directory;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
+#[cfg(feature = "kafka")]
+use crate::push::{Desk, kafka::Kafka};
 use crate::records::{Flusher, Records, RecordsError};
 use crate::rules::RuleError;
 use crate::sender::route::Routes;
@@ -131,6 +133,8 @@ impl App {
         let flusher = Flusher::new(store.clone(), records.clone(), &settings.database, telemetry.clone());
         let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
         let ingress = Ingress::new(settings.clone(), intake, metrics.clone());
+        #[cfg(feature = "kafka")]
+        let kafka = open_kafka(&settings, Desk::new(store.clone(), settings.clone(), routes.clone(), telemetry.clone()), &telemetry)?;
         let replay = spool.clone().map(|spool| {
             let depth = settings.store.lane_depth;
             Replay::new(store.clone(), spool, depth, telemetry.clone())
@@ -145,6 +149,10 @@ impl App {
             holds,
             alarms,
             metrics,
+            #[cfg(feature = "kafka")]
+            kafka: kafka.as_ref().map(|kafka| kafka.view()),
+            #[cfg(not(feature = "kafka"))]
+            kafka: None,
             health: health.clone(),
         };
 
@@ -173,6 +181,13 @@ impl App {
             Task::supervise("replay", move |stop| {
                 let replay = replay.clone();
                 async move { replay.run(stop.draining).await }
+            })
+        }));
+        #[cfg(feature = "kafka")]
+        flow.extend(kafka.map(|kafka| {
+            Task::supervise("kafka", move |stop| {
+                let kafka = kafka.clone();
+                async move { kafka.run(stop).await }
             })
         }));
         Ok(Self {
@@ -271,6 +286,13 @@ fn open_store(settings: &Settings) -> Result<SharedStore, StoreError> {
         Backend::Embedded => EmbeddedStore::open(&settings.store.path, options)?,
         Backend::Redis => RedisStore::open(&settings.store.redis, options)?,
     })
+}
+
+/// What reads push tasks from Kafka, where `[kafka]` says so.
+#[cfg(feature = "kafka")]
+fn open_kafka(settings: &Settings, desk: Desk, telemetry: &Telemetry) -> Result<Option<Arc<Kafka>>, AppError> {
+    let Some(kafka) = &settings.kafka else { return Ok(None) };
+    Ok(Some(Arc::new(Kafka::new(kafka, settings.push.keep, Arc::new(desk), telemetry.clone())?)))
 }
 
 /// A store that is away may come back; one that was set up for something else won't.

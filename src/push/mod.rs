@@ -15,6 +15,8 @@
 
 mod delivery;
 mod desk;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 mod key;
 mod message;
 mod read;

@@ -60,7 +60,6 @@ pub struct Metrics {
     spool_depth: Gauge,
     spooled: Counter,
     replayed: Counter,
-    dead_letters: Counter,
     kafka: Family<Kind, Gauge>,
 }
 
@@ -90,7 +89,6 @@ impl Default for Metrics {
             spool_depth: Gauge::default(),
             spooled: Counter::default(),
             replayed: Counter::default(),
-            dead_letters: Counter::default(),
             kafka: Family::default(),
         };
         let r = &mut new.registry;
@@ -102,7 +100,7 @@ impl Default for Metrics {
         r.register("messages", "Messages handled by app and outcome", new.messages.clone());
         r.register(
             "push_tasks",
-            "Push tasks handed over, by way in and result (taken, repeat, refused, full, faulty)",
+            "Push tasks handed over, by way in and result (taken, repeat, refused, full, faulty, dead_letter)",
             new.tasks.clone(),
         );
         r.register("sends", "Requests to WeCom by channel and verdict", new.sends.clone());
@@ -131,7 +129,6 @@ impl Default for Metrics {
         r.register("spool_depth", "Messages in the spool, acked and not yet in the store", new.spool_depth.clone());
         r.register("spooled", "Messages acked into the spool while the store did not take them", new.spooled.clone());
         r.register("replayed", "Spooled messages that the store took", new.replayed.clone());
-        r.register("dead_letters", "Push tasks from Kafka that were refused for good", new.dead_letters.clone());
         r.register(
             "kafka",
             "How Kafka is read, by what is counted (partitions of ours, their lag, tasks in flight, up: 1 or 0)",
@@ -219,10 +216,6 @@ impl Metrics {
     /// What the spool holds now.
     pub fn spool_depth(&self, messages: u64) {
         self.spool_depth.set(i64::try_from(messages).unwrap_or(i64::MAX));
-    }
-    /// So many letters of refused tasks were written.
-    pub fn dead_letters(&self, letters: usize) {
-        self.dead_letters.inc_by(letters as u64);
     }
     /// How Kafka is read now.
     pub fn kafka(&self, stand: KafkaStand) {

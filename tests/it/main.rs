@@ -10,8 +10,9 @@ mod channels;
 mod compare;
 mod crash;
 mod gateway;
-
 mod hands;
+mod kafka;
+mod kafka_broker;
 mod mariadb_server;
 mod members;
 mod memory;

@@ -207,14 +207,15 @@ fn numbers(partitions: &TopicPartitionList) -> Vec<i32> {
     partitions.elements().iter().map(|element| element.partition()).collect()
 }
 
-/// How many records of a partition of ours are not done, as far as librdkafka knows: up to the first open transaction.
-fn lag(partition: &statistics::Partition) -> Option<u64> {
-    let statistics::Partition { desired, stored_offset, committed_offset, lo_offset, ls_offset, .. } = *partition;
-    let from = stored_offset.max(committed_offset).max(lo_offset);
-    if !desired || from < 0 {
-        return None;
+/// How many records of a partition of ours are not done, as far as librdkafka knows. Up to the first transaction that is not
+/// over; offsets that a transaction took for itself hold no record, so once all is read, what was read is counted.
+fn lag(partition: &statistics::Partition, in_flight: usize) -> Option<u64> {
+    let statistics::Partition { next_offset, ls_offset, fetchq_cnt, .. } = *partition;
+    if next_offset >= ls_offset {
+        return u64::try_from(fetchq_cnt).ok()?.checked_add(in_flight as u64);
     }
-    u64::try_from(ls_offset - from).ok()
+    let done = partition.stored_offset.max(partition.committed_offset).max(partition.lo_offset);
+    u64::try_from(ls_offset - done).ok().filter(|_| done >= 0)
 }
 
 impl ClientContext for Group {
@@ -224,8 +225,10 @@ impl ClientContext for Group {
 
     fn stats(&self, statistics: Statistics) {
         self.link.look(&statistics);
-        let topic = statistics.topics.get(&self.topic);
-        self.view.lags(topic.map_or(0, |topic| topic.partitions.values().filter_map(lag).sum()));
+        let Some(topic) = statistics.topics.get(&self.topic) else { return };
+        let ours = self.ours();
+        let lag = |(number, worked): (&i32, &Worked)| lag(topic.partitions.get(number)?, worked.partition.in_flight());
+        self.view.lags(ours.iter().filter_map(lag).sum());
     }
 
     fn error(&self, error: KafkaError, reason: &str) {

@@ -101,7 +101,8 @@ impl Worker {
     async fn write_letters(&self, batch: &mut Batch) {
         let write = |(record, fault)| dead_letter::write(&self.producer, &self.dead_letter_topic, record, fault);
         let written = join_all(batch.refused().map(write)).await;
-        self.telemetry.metrics.dead_letters(written.iter().filter(|is_written| **is_written).count());
+        let letters = written.iter().filter(|is_written| **is_written);
+        letters.for_each(|_| self.telemetry.metrics.task("kafka", "dead_letter"));
         batch.written(written);
     }
 }

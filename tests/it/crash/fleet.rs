@@ -31,6 +31,8 @@ pub struct Setup {
     pub push_again: Duration,
     /// `[log] level`
     pub log: &'static str,
+    /// More of `gateway.toml`: sections, keys and values.
+    pub more: Vec<(&'static str, &'static str, Value)>,
 }
 
 pub struct Fleet {
@@ -67,6 +69,7 @@ impl Setup {
             lease: Duration::from_secs(if let On::Redis = on { 3 } else { 30 }),
             push_again: PUSH_AGAIN,
             log: "warn,wecom_gateway::app=info",
+            more: Vec::new(),
         }
     }
 }
@@ -74,7 +77,7 @@ impl Setup {
 impl Fleet {
     /// Folders and configuration files; no gateway runs yet.
     pub async fn new(setup: Setup) -> Self {
-        let Setup { on, gateways, chats, pace, fake, lease, push_again, log } = setup;
+        let Setup { on, gateways, chats, pace, fake, lease, push_again, log, more } = setup;
         let fake = FakeWeCom::start(Options { action_secret: Some("s3cret".into()), ..fake }).await.unwrap();
         let redis = matches!(on, On::Redis).then(|| RedisServer::spawn(DURABLE));
         let records = tempfile::tempdir().unwrap();
@@ -92,6 +95,7 @@ impl Fleet {
                 .set("sender", "lease", millis(1.0))
                 .set("sender", "timeout", millis(0.48))
                 .set("log", "level", log);
+            let scenario = more.iter().fold(scenario, |s, (section, key, value)| s.set(section, key, value.clone()));
             Place { config: scenario.write().unwrap(), gateway: None, _scenario: scenario }
         };
         let places: Vec<Place> = (0..gateways).map(place).collect();

@@ -9,7 +9,7 @@
 //! verdict is by what those two saw and by what the operators' API says of every message ([`verdict`]).
 
 mod copies;
-mod fleet;
+pub mod fleet;
 mod front;
 mod merged;
 mod owner;
