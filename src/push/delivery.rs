@@ -14,9 +14,6 @@ use crate::sender::route::{NoRoute, Routes};
 use crate::store::{Line, NewPush, Stage, Turn};
 use crate::task::{MemberSet, PushOf, PushState, Recipient};
 
-/// Why a delivery is not sent whose task says that it is too late.
-pub(crate) const EXPIRED: &str = "expired";
-
 /// The request id of a task: the same whenever it comes.
 pub(super) fn request_id(task_id: &str) -> String {
     let mut id = hex::encode(Sha256::digest(task_id));
@@ -32,13 +29,9 @@ pub(super) fn known_for(settings: &Settings) -> Duration {
 
 /// The chat, in lanes and keys, of members: one member's own, or one of this very set.
 fn chat_of(set: &MemberSet) -> String {
-    match set {
-        MemberSet { users, parties, tags }
-            if parties.is_empty() && tags.is_empty() && users.len() == 1 && users[0] != "@all" =>
-        {
-            users[0].clone()
-        }
-        set => {
+    match set.one() {
+        Some(user) => user.to_owned(),
+        None => {
             // Lists of texts: writing them can't fail.
             let digest = hex::encode(Sha256::digest(serde_json::to_string(set).unwrap_or_default()));
             format!("to:{}", &digest[..16])
@@ -105,7 +98,7 @@ impl Maker<'_> {
             Err(reason) => {
                 let state = Outcome::Dropped;
                 lines.push(line(Stage::Settled, json!({"delivery": id, "state": state.as_str(), "reason": reason})));
-                Err(PushState { state, reason: Some(reason.to_owned()), errcode: None })
+                Err(PushState::because(state, reason))
             }
         };
         NewPush {

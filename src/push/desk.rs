@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tracing::debug;
 
-use super::delivery::{EXPIRED, Maker, known_for};
+use super::delivery::{Maker, known_for};
 use super::read::Reader;
 use super::round::{Place, Round};
 use super::task::{Task, TaskFault};
@@ -21,6 +21,7 @@ use crate::crash::{self, Point};
 use crate::model::{Lane, now_ms};
 use crate::sender::route::Routes;
 use crate::store::{NewPush, Pushed, SharedStore, StoreError, TaskOpening};
+use crate::task::EXPIRED;
 use crate::telemetry::Telemetry;
 
 /// Where a task came from, for its trail.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::read::{plain, unknown};
 use super::task::{Target, TaskFault};
-use crate::task::MemberSet;
+use crate::task::{EVERYBODY, MemberSet};
 
 /// Chats of one task.
 const MOST_CHATS: usize = 10_000;
@@ -16,8 +16,6 @@ const MOST_CHAT_ID: usize = 512;
 const MOST_OF: [(&str, usize); 3] = [("users", 1000), ("parties", 100), ("tags", 100)];
 /// Bytes of a userid; departments and tags are shorter.
 const MOST_MEMBER_ID: usize = 64;
-/// Everybody who may see the app.
-const ALL: &str = "@all";
 const FORMS: &str = "write {\"chat\":\"…\"}, {\"chats\":[…]} or lists of users, parties and tags";
 
 /// Reads a target.
@@ -64,7 +62,7 @@ fn members(fields: &Map<String, Value>) -> Result<Target, TaskFault> {
     }
     // WeCom would pass over the rest without a word.
     let others = set.users.len() + set.parties.len() + set.tags.len() - 1;
-    if set.users.iter().any(|user| user == ALL) && others > 0 {
+    if set.users.iter().any(|user| user == EVERYBODY) && others > 0 {
         return Err(TaskFault::new("target.users", "\"@all\" is everybody: write it alone, without parties and tags"));
     }
     Ok(Target::Members(set))
@@ -90,7 +88,7 @@ fn member_id(value: &Value) -> Result<String, String> {
         _ => return Err("must be an id, a text".into()),
     };
     plain(&id, MOST_MEMBER_ID)?;
-    if id.contains('|') || (id.starts_with('@') && id != ALL) {
+    if id.contains('|') || (id.starts_with('@') && id != EVERYBODY) {
         return Err("is no id: it would name somebody else".into());
     }
     Ok(id)

@@ -153,7 +153,7 @@ async fn ready(
             return Ready::End(Decision::left_open(&head.delivery));
         }
         if now_ms() > head.delivery.expires_at {
-            return Ready::End(Decision::too_old());
+            return Ready::End(Decision::too_old(&head.delivery));
         }
     }
     let route = match route {

@@ -309,11 +309,12 @@ impl Desk {
         let failed = |why: String| NoToken::Failed(why);
         let (status, body) = get(&self.client, &url).await.map_err(|reply| match reply {
             Reply::NotTried(why) => NoToken::NotYet(why),
-            Reply::NotWritten(why) | Reply::NoAnswer(why) | Reply::Partly(why) => failed(why),
+            Reply::NotWritten(why) | Reply::NoAnswer(why) => failed(why),
             Reply::Http { status, .. } => failed(format!("HTTP {status}")),
+            Reply::Taken(_) => failed("an answer without a token".into()),
         })?;
         match read_answer(status, &body) {
-            Reply::Http { code: Some((0, _)), .. } => {}
+            Reply::Taken(_) => {}
             Reply::Http { code: Some((errcode, errmsg)), .. } => {
                 return Err(NoToken::Refused { errcode, errmsg: errmsg.replace(api.secret.expose(), "***") });
             }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tracing::{error, info, warn};
 
-use crate::model::{Delivery, Outcome, ReplyTo, content_digest, now_ms};
+use crate::model::{Delivery, Outcome, ReplyTo, content_digest, first_id, now_ms};
 use crate::sender::fate::Decision;
 use crate::store::{CONTENT, ChildChange, Line, Stage};
 use crate::task::PushState;
-use crate::wecom::verdict::{ChannelKind, Reply, Verdict};
+use crate::wecom::verdict::{ChannelKind, Receipt, Reply, Verdict};
 
 /// A larger delivery is not kept for an operator to send again, in bytes of JSON: the journal is no file store.
 const MOST_KEPT: usize = 32 * 1024;
@@ -36,7 +36,7 @@ impl Sent {
     pub fn errcode(&self) -> Option<i64> {
         match &self.reply {
             Reply::Http { code: Some((errcode, _)), .. } => Some(*errcode),
-            Reply::Partly(_) => Some(0),
+            Reply::Taken(_) => Some(0),
             Reply::Http { code: None, .. } | Reply::NotTried(_) | Reply::NotWritten(_) | Reply::NoAnswer(_) => None,
         }
     }
@@ -47,7 +47,8 @@ impl Sent {
             Reply::NotTried(why) => format!("not tried: {why}"),
             Reply::NotWritten(why) => format!("not sent: {why}"),
             Reply::NoAnswer(why) => format!("no answer: {why}"),
-            Reply::Partly(who) => format!("errcode 0, but left out: {who}"),
+            Reply::Taken(Receipt { left_out: Some(who), .. }) => format!("errcode 0, but left out: {who}"),
+            Reply::Taken(Receipt { left_out: None, .. }) => "errcode 0".to_owned(),
             Reply::Http { code: Some((errcode, errmsg)), .. } => format!("errcode {errcode}: {errmsg}"),
             Reply::Http { status, code: None } => format!("HTTP {status} without an errcode"),
         }
@@ -68,10 +69,18 @@ pub(super) fn lines(deliveries: &[&Delivery], decision: &Decision, sent: Option<
 
 /// What changes of a push's child with this decision.
 pub(super) fn child(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Option<ChildChange> {
+    let receipt = sent.and_then(|sent| match &sent.reply {
+        Reply::Taken(receipt) => Some(receipt.clone()),
+        Reply::Http { .. } | Reply::NotTried(_) | Reply::NotWritten(_) | Reply::NoAnswer(_) => None,
+    });
+    let Receipt { msgid, left_out } = receipt.unwrap_or_default();
     let state = PushState {
         state: decision.state.unwrap_or(Outcome::Queued),
         reason: decision.reason.map(str::to_owned),
         errcode: sent.and_then(Sent::errcode),
+        msgid,
+        left_out,
+        sent_as: (first_id(&delivery.id) != delivery.id).then(|| delivery.id.clone()),
     };
     ChildChange::of(delivery, state)
 }
@@ -100,9 +109,11 @@ fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
                 put("errcode", (*errcode).into());
                 put("errmsg", errmsg.as_str().into());
             }
-            Reply::Partly(who) => {
+            Reply::Taken(Receipt { msgid, left_out }) => {
                 put("errcode", 0.into());
-                put("errmsg", who.as_str().into());
+                for (name, told) in [("msgid", msgid), ("left_out", left_out)] {
+                    told.iter().for_each(|told| drop(put(name, told.as_str().into())));
+                }
             }
             Reply::Http { status, code: None } => {
                 put("status", (*status).into());
@@ -165,7 +176,9 @@ pub(super) fn log_decision(delivery: &Delivery, decision: &Decision) {
     if decision.alarm.is_some() {
         error!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "alarm: not delivered");
     } else {
-        warn!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "not delivered");
+        let partly = decision.state == Some(Outcome::Delivered);
+        let what = if partly { "delivered, but not to all" } else { "not delivered" };
+        warn!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "{what}");
     }
 }
 
@@ -195,19 +208,19 @@ mod tests {
             received_at: 2,
         };
         let told = |delivery: &Delivery, decision: &Decision| lines(&[delivery], decision, None).remove(0).detail;
-        let dropped = told(&delivery, &Decision::too_old());
+        let dropped = told(&delivery, &Decision::too_old(&delivery));
         let kept: Delivery = serde_json::from_value(dropped[CONTENT].clone()).expect("the delivery");
         assert_eq!(kept, delivery);
         // The message's own address is a secret, and goes no further.
         delivery.reply_to.response_url = Some(crate::model::Secret::new("https://host/s3cret"));
-        let dropped = told(&delivery, &Decision::too_old());
+        let dropped = told(&delivery, &Decision::too_old(&delivery));
         assert!(dropped.contains_key(CONTENT) && !format!("{dropped:?}").contains("s3cret"), "{dropped:?}");
         delivery.bound = true;
-        let dropped = told(&delivery, &Decision::too_old());
+        let dropped = told(&delivery, &Decision::too_old(&delivery));
         assert_eq!((dropped.get(CONTENT), dropped["not_kept"].as_str()), (None, Some("single_use")));
         delivery.reply_to.response_url = None;
         delivery.message = crate::wecom::message::text(&"x".repeat(MOST_KEPT));
-        let dropped = told(&delivery, &Decision::too_old());
+        let dropped = told(&delivery, &Decision::too_old(&delivery));
         assert_eq!((dropped.get(CONTENT), dropped["not_kept"].as_str()), (None, Some("too_large")));
     }
 

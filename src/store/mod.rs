@@ -27,6 +27,7 @@ mod outage;
 mod pushes;
 pub mod redis;
 mod session;
+mod share;
 mod spool;
 mod status;
 mod wakeups;

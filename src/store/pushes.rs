@@ -131,6 +131,12 @@ pub struct Child {
     pub at: i64,
 }
 
+/// Puts the deliveries of a task in the order of their numbers, which stand at the end of their ids.
+pub(super) fn order(children: &mut [Child]) {
+    let number = |id: &str| id.rsplit('.').next().and_then(|n| n.parse::<u64>().ok());
+    children.sort_by(|a, b| (number(&a.delivery_id), &a.delivery_id).cmp(&(number(&b.delivery_id), &b.delivery_id)));
+}
+
 /// The verbs about pushes.
 #[async_trait]
 pub trait Pushes: Send + Sync {
