@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaError, KafkaResult};
 use tracing::{debug, warn};
 
 use super::client;
@@ -34,7 +34,7 @@ async fn kept(kafka: &Kafka) -> KafkaResult<Option<Duration>> {
     let admin: AdminClient<DefaultClientContext> = client::inquirer(kafka).create()?;
     let options = AdminOptions::new().request_timeout(Some(PATIENCE));
     let mut answers = admin.describe_configs(&[ResourceSpecifier::Topic(&kafka.topic)], &options).await?;
-    let topic = answers.pop().transpose()?;
+    let topic = answers.pop().transpose().map_err(KafkaError::AdminOp)?;
     Ok(topic.as_ref().and_then(retention_ms).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis))
 }
 

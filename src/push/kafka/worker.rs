@@ -15,8 +15,7 @@ use super::dead_letter;
 use super::partition::Partition;
 use super::producer::Producer;
 use crate::push::{Desk, Source};
-use crate::store;
-use crate::store::outage::Outage;
+use crate::store::{self, Outage};
 use crate::telemetry::Telemetry;
 
 /// Tasks that are handed over at once.
