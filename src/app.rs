@@ -21,8 +21,10 @@ use crate::alarms::{Clients, Notifier};
 use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::directory::Directory;
+use crate::hands::Hands;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
+use crate::push::Desk;
 use crate::records::{Flusher, Records, RecordsError};
 use crate::rules::RuleError;
 use crate::sender::route::Routes;
@@ -132,7 +134,11 @@ impl App {
             Replay::new(store.clone(), spool, depth, telemetry.clone())
         });
         let holds = sender.holds();
+        let desk = Desk::new(store.clone(), settings.clone(), routes.clone(), telemetry.clone());
+        let hands = Hands::new(store.clone(), records.clone(), settings.clone(), routes.clone());
         let state = AdminState {
+            desk: Arc::new(desk),
+            hands: Arc::new(hands),
             store: store.clone(),
             spool: spool.clone(),
             records,

@@ -11,16 +11,19 @@
 //!
 //! `read` and `target` know the shape of a task, `key` the id of one that brings none; `message` holds what it says against the
 //! channels; `delivery` makes what goes into the lanes, `round` says what comes next, and `desk` puts it
-//! there.
+//! there. `status` says how a task stands, `confirm` takes a word from outside on what nobody knows.
 
+mod confirm;
 mod delivery;
 mod desk;
 mod key;
 mod message;
 mod read;
 mod round;
+pub mod status;
 mod target;
 mod task;
 
+pub use confirm::{ConfirmError, Confirmation, Settled, confirm};
 pub use desk::{Desk, Source, Taken};
 pub use task::{FaultKind, Target, Task, TaskFault};

@@ -76,7 +76,7 @@ struct NewChild {
 
 impl NewChild {
     fn of(push: NewPush) -> Result<Self> {
-        let queued = PushState { state: Outcome::Queued, reason: None, errcode: None };
+        let queued = PushState::plain(Outcome::Queued);
         let (state, delivery) = match &push.fate {
             Ok(delivery) => (&queued, std::slice::from_ref(delivery)),
             Err(ended) => (ended, [].as_slice()),
