@@ -23,6 +23,8 @@ mod round;
 pub mod status;
 mod target;
 mod task;
+#[cfg(test)]
+mod tests;
 
 pub use confirm::{ConfirmError, Confirmation, Settled, confirm};
 pub use desk::{Desk, Source, Taken};

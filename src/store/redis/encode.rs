@@ -209,7 +209,7 @@ pub(super) fn begin(begin: &Begin) -> Args {
 
 /// For `queue_pushes.lua`.
 pub(super) fn new_push(push: &NewPush, shard_limit: u64) -> Result<Args> {
-    let queued = PushState { state: Outcome::Queued, reason: None, errcode: None };
+    let queued = PushState::plain(Outcome::Queued);
     let (state, delivery) = match &push.fate {
         Ok(delivery) => (&queued, std::slice::from_ref(delivery)),
         Err(ended) => (ended, [].as_slice()),
