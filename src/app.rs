@@ -21,10 +21,10 @@ use crate::alarms::{Clients, Notifier};
 use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::directory::Directory;
+use crate::hands::Hands;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
-#[cfg(feature = "kafka")]
-use crate::push::{Desk, kafka::Kafka};
+use crate::push::{Desk, Kafka, KafkaFault};
 use crate::records::{Flusher, Records, RecordsError};
 use crate::rules::RuleError;
 use crate::sender::route::Routes;
@@ -76,9 +76,8 @@ pub enum AppError {
         cause: std::io::Error,
     },
     /// Kafka, as configured.
-    #[cfg(feature = "kafka")]
-    #[error("[kafka] can't be used as it stands: {0}")]
-    Kafka(#[from] rdkafka::error::KafkaError),
+    #[error(transparent)]
+    Kafka(#[from] KafkaFault),
     /// An HTTP client.
     #[error("no HTTP client: {0}")]
     Http(#[from] reqwest::Error),
@@ -133,14 +132,17 @@ impl App {
         let flusher = Flusher::new(store.clone(), records.clone(), &settings.database, telemetry.clone());
         let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
         let ingress = Ingress::new(settings.clone(), intake, metrics.clone());
-        #[cfg(feature = "kafka")]
-        let kafka = open_kafka(&settings, Desk::new(store.clone(), settings.clone(), routes.clone(), telemetry.clone()), &telemetry)?;
         let replay = spool.clone().map(|spool| {
             let depth = settings.store.lane_depth;
             Replay::new(store.clone(), spool, depth, telemetry.clone())
         });
         let holds = sender.holds();
+        let desk = Arc::new(Desk::new(store.clone(), settings.clone(), routes.clone(), telemetry.clone()));
+        let kafka = Kafka::open(&settings, desk.clone(), &telemetry)?.map(Arc::new);
+        let hands = Hands::new(store.clone(), records.clone(), settings.clone(), routes.clone());
         let state = AdminState {
+            desk,
+            hands: Arc::new(hands),
             store: store.clone(),
             spool: spool.clone(),
             records,
@@ -149,10 +151,7 @@ impl App {
             holds,
             alarms,
             metrics,
-            #[cfg(feature = "kafka")]
             kafka: kafka.as_ref().map(|kafka| kafka.view()),
-            #[cfg(not(feature = "kafka"))]
-            kafka: None,
             health: health.clone(),
         };
 
@@ -183,7 +182,6 @@ impl App {
                 async move { replay.run(stop.draining).await }
             })
         }));
-        #[cfg(feature = "kafka")]
         flow.extend(kafka.map(|kafka| {
             Task::supervise("kafka", move |stop| {
                 let kafka = kafka.clone();
@@ -286,13 +284,6 @@ fn open_store(settings: &Settings) -> Result<SharedStore, StoreError> {
         Backend::Embedded => EmbeddedStore::open(&settings.store.path, options)?,
         Backend::Redis => RedisStore::open(&settings.store.redis, options)?,
     })
-}
-
-/// What reads push tasks from Kafka, where `[kafka]` says so.
-#[cfg(feature = "kafka")]
-fn open_kafka(settings: &Settings, desk: Desk, telemetry: &Telemetry) -> Result<Option<Arc<Kafka>>, AppError> {
-    let Some(kafka) = &settings.kafka else { return Ok(None) };
-    Ok(Some(Arc::new(Kafka::new(kafka, settings.push.keep, Arc::new(desk), telemetry.clone())?)))
 }
 
 /// A store that is away may come back; one that was set up for something else won't.

@@ -142,6 +142,11 @@ pub fn digest_id(digest: &str) -> String {
     format!("{DIGEST_ID}{digest}")
 }
 
+/// What stands for a message's id where a push task goes to a chat.
+pub fn task_msg_id(task_id: &str) -> String {
+    format!("{TASK_ID}{task_id}")
+}
+
 /// Percent-encodes what would break a key name: `%`, `:`, `{`, `}` (contract, section 6) and controls.
 const PART: &AsciiSet = &CONTROLS.add(b'%').add(b':').add(b'{').add(b'}');
 
@@ -172,7 +177,7 @@ impl MessageKey {
     }
     /// What stands for a message where a push task goes to a chat: no message is without a sender and has such an id.
     pub fn of_push(app: &str, chat: &str, task_id: &str) -> Self {
-        Self::new(app, chat, "", &format!("{TASK_ID}{task_id}"))
+        Self::new(app, chat, "", &task_msg_id(task_id))
     }
     /// The task, where this is a push's.
     pub fn task_id(&self) -> Option<String> {

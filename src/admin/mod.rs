@@ -12,6 +12,7 @@ mod chats;
 mod failure;
 mod operate;
 mod probes;
+mod push;
 mod replies;
 mod sessions;
 mod trails;
@@ -20,7 +21,7 @@ mod users;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
@@ -31,6 +32,8 @@ use crate::alarms::Alarms;
 use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::Scope;
+use crate::hands::Hands;
+use crate::push::Desk;
 use crate::records::{Cursor, Records};
 use crate::sender::Holds;
 use crate::sender::route::Routes;
@@ -51,6 +54,10 @@ pub struct AdminState {
     pub settings: Arc<Settings>,
     /// How each chat is reached now.
     pub routes: Arc<Routes>,
+    /// Where push tasks are handed over.
+    pub desk: Arc<Desk>,
+    /// Ends deliveries by hand.
+    pub hands: Arc<Hands>,
     /// What holds whole apps up.
     pub holds: Arc<Holds>,
     /// Where alarms are raised.
@@ -74,6 +81,8 @@ pub fn router(state: AdminState) -> Router {
         .route("/chats", get(chats::list))
         .route("/chats/{app}/{*chat}", patch(operate::chat).layer(only(Scope::Admin)).get(chats::one))
         .route("/sessions/{app}/{chat}/{sender}", delete(sessions::delete).layer(only(Scope::Admin)).get(sessions::get))
+        .route("/push", post(push::post).layer(DefaultBodyLimit::max(push::MOST_BYTES)).layer(only(Scope::Push)))
+        .route("/push/{*id}", post(push::confirm).layer(only(Scope::Push)).get(push::get))
         .route("/replies", post(replies::post).layer(only(Scope::Push)))
         .route(
             "/users/{app}/{*sender}",

@@ -12,7 +12,7 @@ use crate::config::Settings;
 use crate::model::{Delivery, Lane, MessageKey, Outcome, ReplyTo, content_digest, delivery_id};
 use crate::sender::route::{NoRoute, Routes};
 use crate::store::{Line, NewPush, Stage, Turn};
-use crate::task::{MemberSet, PushOf, PushState, Recipient};
+use crate::task::{EXPIRED, MemberSet, PushOf, PushState, Recipient};
 
 /// The request id of a task: the same whenever it comes.
 pub(super) fn request_id(task_id: &str) -> String {

@@ -11,18 +11,29 @@
 //!
 //! `read` and `target` know the shape of a task, `key` the id of one that brings none; `message` holds what it says against the
 //! channels; `delivery` makes what goes into the lanes, `round` says what comes next, and `desk` puts it
-//! there.
+//! there. `status` says how a task stands, `confirm` takes a word from outside on what nobody knows.
 
+mod confirm;
 mod delivery;
 mod desk;
-#[cfg(feature = "kafka")]
-pub mod kafka;
+#[cfg_attr(not(feature = "kafka"), path = "without_kafka.rs")]
+mod kafka;
 mod key;
 mod message;
 mod read;
 mod round;
+pub mod status;
 mod target;
 mod task;
+#[cfg(test)]
+mod tests;
 
+pub use confirm::{ConfirmError, Confirmation, Settled, confirm};
 pub use desk::{Desk, Source, Taken};
+pub use kafka::Kafka;
 pub use task::{FaultKind, Target, Task, TaskFault};
+
+/// Why Kafka can't be had with the configuration as it is.
+#[derive(Debug, thiserror::Error)]
+#[error("[kafka] can't be used as it stands: {0}")]
+pub struct KafkaFault(pub String);

@@ -86,9 +86,14 @@ impl Decision {
         self
     }
 
-    /// It stood in its lane for too long, or for longer than its task says.
-    pub fn too_old(delivery: &Delivery) -> Self {
-        Self::ended(Outcome::Dropped, if delivery.push.is_some() { EXPIRED } else { "too_old" }, None)
+    /// It stood in its lane for too long.
+    pub fn too_old() -> Self {
+        Self::ended(Outcome::Dropped, "too_old", None)
+    }
+
+    /// Its task says that it is too late.
+    pub fn expired() -> Self {
+        Self::ended(Outcome::Dropped, EXPIRED, None)
     }
 
     /// Its chat is dead by the route that it has now.

@@ -153,7 +153,8 @@ async fn ready(
             return Ready::End(Decision::left_open(&head.delivery));
         }
         if now_ms() > head.delivery.expires_at {
-            return Ready::End(Decision::too_old(&head.delivery));
+            let is_push = head.delivery.push.is_some();
+            return Ready::End(if is_push { Decision::expired() } else { Decision::too_old() });
         }
     }
     let route = match route {
@@ -202,7 +203,7 @@ async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route
     let sent = Sent { channel, verdict: verdict(channel, &reply), reply, elapsed: start.elapsed() };
     context.metrics.sent(channel.as_str(), sent.verdict.as_str(), sent.elapsed);
     if sent.verdict == Verdict::Delivered {
-        for delivery in deliveries(head).take(parcel.count) {
+        for delivery in deliveries(head).take(parcel.count).filter(|delivery| delivery.push.is_none()) {
             let since_arrival = u64::try_from(now_ms().saturating_sub(delivery.received_at)).unwrap_or(0);
             context.metrics.delivered(Duration::from_millis(since_arrival));
         }

@@ -208,19 +208,19 @@ mod tests {
             received_at: 2,
         };
         let told = |delivery: &Delivery, decision: &Decision| lines(&[delivery], decision, None).remove(0).detail;
-        let dropped = told(&delivery, &Decision::too_old(&delivery));
+        let dropped = told(&delivery, &Decision::too_old());
         let kept: Delivery = serde_json::from_value(dropped[CONTENT].clone()).expect("the delivery");
         assert_eq!(kept, delivery);
         // The message's own address is a secret, and goes no further.
         delivery.reply_to.response_url = Some(crate::model::Secret::new("https://host/s3cret"));
-        let dropped = told(&delivery, &Decision::too_old(&delivery));
+        let dropped = told(&delivery, &Decision::too_old());
         assert!(dropped.contains_key(CONTENT) && !format!("{dropped:?}").contains("s3cret"), "{dropped:?}");
         delivery.bound = true;
-        let dropped = told(&delivery, &Decision::too_old(&delivery));
+        let dropped = told(&delivery, &Decision::too_old());
         assert_eq!((dropped.get(CONTENT), dropped["not_kept"].as_str()), (None, Some("single_use")));
         delivery.reply_to.response_url = None;
         delivery.message = crate::wecom::message::text(&"x".repeat(MOST_KEPT));
-        let dropped = told(&delivery, &Decision::too_old(&delivery));
+        let dropped = told(&delivery, &Decision::too_old());
         assert_eq!((dropped.get(CONTENT), dropped["not_kept"].as_str()), (None, Some("too_large")));
     }
 

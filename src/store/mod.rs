@@ -43,7 +43,7 @@ pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
 pub use late::{Answered, LateAnswer, LateTicket, Waiting};
 pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChange};
 pub use notes::{Note, NoteWrite, Noted};
-pub use operators::{Operated, Operation, Tuning};
+pub use operators::{ByHand, CONFIRMED, Operated, Operation, Tuning};
 pub use options::Options;
 pub use outage::Outage;
 pub use pushes::{Child, ChildChange, NewPush, Opened, Pushed, Pushes, TaskOpening, TaskProgress, TaskStatus};

@@ -26,8 +26,8 @@ use tracing::error;
 use self::consumer::Group;
 use self::producer::Producer;
 use self::worker::Worker;
-use super::Desk;
-use crate::config::settings;
+use super::{Desk, KafkaFault};
+use crate::config::{Settings, settings};
 use crate::stop::Stop;
 use crate::telemetry::{KafkaView, Telemetry};
 
@@ -44,17 +44,19 @@ pub struct Kafka {
 }
 
 impl Kafka {
-    /// Connects by itself, now and whenever it must.
+    /// What `[kafka]` says, where it is there. Connects by itself, now and whenever it must.
     ///
     /// # Errors
     /// What librdkafka does not take of the configuration.
-    pub fn new(settings: &settings::Kafka, keep: Duration, desk: Arc<Desk>, telemetry: Telemetry) -> KafkaResult<Self> {
-        let producer = Arc::new(Producer::new(settings)?);
-        let dead_letter_topic = settings.dead_letter_topic.as_str().into();
-        let worker = Worker { desk, producer, dead_letter_topic, telemetry };
-        // What it would refuse later on, it refuses here.
-        client::consumer(settings).create_native_config()?;
-        Ok(Self { settings: settings.clone(), keep, worker, view: Arc::default() })
+    pub fn open(settings: &Settings, desk: Arc<Desk>, telemetry: &Telemetry) -> Result<Option<Self>, KafkaFault> {
+        let Some(kafka) = settings.kafka.clone() else { return Ok(None) };
+        let fault = |error: KafkaError| KafkaFault(error.to_string());
+        let producer = Arc::new(Producer::new(&kafka).map_err(fault)?);
+        // A consumer refuses what is wrong as a producer does, but for what is its own.
+        client::consumer(&kafka).create_native_config().map_err(fault)?;
+        let dead_letter_topic = kafka.dead_letter_topic.as_str().into();
+        let worker = Worker { desk, producer, dead_letter_topic, telemetry: telemetry.clone() };
+        Ok(Some(Self { settings: kafka, keep: settings.push.keep, worker, view: Arc::default() }))
     }
 
     /// How things stand, for `/readyz` and `/metrics`.

@@ -291,16 +291,17 @@ fn put_back(step: &Step<'_>, mut chat: Chat, turn: i64) -> Result<Outcome> {
 /// any reply.
 fn somebody_is_before(step: &Step<'_>, chat: &Chat, turn: i64, share: Due) -> Result<bool> {
     wake_due(step)?;
+    // Where its lease is over, it is among the ready itself.
     let mut exists = step.sql(if chat.is_of_pushes() {
-        "SELECT EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply >= head) OR
-                EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply < head AND turn < ?1)"
+        "SELECT EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply >= head AND id <> ?2) OR
+                EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply < head AND turn < ?1 AND id <> ?2)"
     } else if share.is_pushes() {
         "SELECT EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply < head) OR
-                EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply >= head AND turn < ?1)"
+                EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply >= head AND turn < ?1 AND id <> ?2)"
     } else {
-        "SELECT EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply >= head AND turn < ?1)"
+        "SELECT EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply >= head AND turn < ?1 AND id <> ?2)"
     })?;
-    Ok(exists.query_row([turn], |row| row.get(0))?)
+    Ok(exists.query_row([turn, chat.id], |row| row.get(0))?)
 }
 
 pub(super) fn renew(step: &Step<'_>, lease: &Lease, span: Duration) -> Result<bool> {

@@ -8,8 +8,9 @@ use super::chat::Chat;
 use super::outbound::{self, Outgoing};
 use super::step::Step;
 use crate::model::{Lane, Outcome};
+use crate::store::pushes::order;
 use crate::store::{
-    Child, ChildChange, NewPush, Opened, Pushed, Pushes, Result, TaskOpening, TaskProgress, TaskStatus, pushes,
+    Child, ChildChange, NewPush, Opened, Pushed, Pushes, Result, TaskOpening, TaskProgress, TaskStatus,
 };
 use crate::task::PushState;
 
@@ -33,7 +34,7 @@ impl Pushes for EmbeddedStore {
         let task_id = task_id.to_owned();
         let Some((task, children)) = self.db.step(move |step| read(step, &task_id)).await? else { return Ok(None) };
         let mut children: Vec<Child> = children.into_iter().map(StoredChild::read).collect::<Result<_>>()?;
-        pushes::order(&mut children);
+        order(&mut children);
         Ok(Some(TaskStatus { children, ..task }))
     }
 }
@@ -76,7 +77,7 @@ struct NewChild {
 
 impl NewChild {
     fn of(push: NewPush) -> Result<Self> {
-        let queued = PushState { state: Outcome::Queued, reason: None, errcode: None };
+        let queued = PushState::plain(Outcome::Queued);
         let (state, delivery) = match &push.fate {
             Ok(delivery) => (&queued, std::slice::from_ref(delivery)),
             Err(ended) => (ended, [].as_slice()),

@@ -15,7 +15,9 @@ use wecom_gateway::alarms::Alarms;
 use wecom_gateway::config;
 use wecom_gateway::config::settings::Database;
 use wecom_gateway::config::settings::{AdminToken, Scope};
+use wecom_gateway::hands::Hands;
 use wecom_gateway::model::{ChatKind, Delivery, Lane, Message, Outcome, Secret, SenderKind, delivery_id, now_ms};
+use wecom_gateway::push;
 use wecom_gateway::records::{Flusher, Records};
 use wecom_gateway::sender::Holds;
 use wecom_gateway::sender::route::Routes;
@@ -76,13 +78,17 @@ impl Desk {
             |(secret, scope): (&str, Scope)| AdminToken { name: secret.into(), secret: Secret::new(secret), scope };
         settings.admin.tokens = tokens.into_iter().map(token).collect();
         let store = EmbeddedStore::open(&folder.path().join("store"), 1).expect("opens");
+        let (settings, records) = (Arc::new(settings), open_records(&folder).await);
+        let routes = Arc::new(Routes::new(&settings));
         let state = AdminState {
+            desk: Arc::new(push::Desk::new(store.clone(), settings.clone(), routes.clone(), Telemetry::unheard())),
+            hands: Arc::new(Hands::new(store.clone(), records.clone(), settings.clone(), routes.clone())),
             holds: Arc::new(Holds::new(store.clone(), Vec::new())),
             store,
             spool: None,
-            records: open_records(&folder).await,
-            routes: Arc::new(Routes::new(&settings)),
-            settings: Arc::new(settings),
+            records,
+            routes,
+            settings,
             alarms: Alarms::unheard(Arc::default()),
             metrics: Arc::default(),
             health: Arc::default(),
