@@ -116,7 +116,7 @@ impl App {
         let store = open_store(&settings)?;
         refuse_foreign(&store).await?;
         let spool = open_spool(&settings)?;
-        let records = Records::open(&settings.database.url).await?;
+        let records = Records::open(&settings.database.url).await?.telling_results(settings.kafka.is_some());
         let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
         let routes = Arc::new(Routes::new(&settings));
         let robots = sender::channel::http_client(&settings.sender)?;
@@ -138,7 +138,7 @@ impl App {
         });
         let holds = sender.holds();
         let desk = Arc::new(Desk::new(store.clone(), settings.clone(), routes.clone(), telemetry.clone()));
-        let kafka = Kafka::open(&settings, desk.clone(), &telemetry)?.map(Arc::new);
+        let kafka = Kafka::open(&settings, desk.clone(), (store.clone(), records.clone()), &telemetry)?.map(Arc::new);
         let hands = Hands::new(store.clone(), records.clone(), settings.clone(), routes.clone());
         let state = AdminState {
             desk,
@@ -151,7 +151,7 @@ impl App {
             holds,
             alarms,
             metrics,
-            kafka: kafka.as_ref().map(|kafka| kafka.view()),
+            kafka: kafka.clone(),
             health: health.clone(),
         };
 

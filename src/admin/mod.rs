@@ -33,12 +33,12 @@ use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::Scope;
 use crate::hands::Hands;
-use crate::push::Desk;
+use crate::push::{Desk, Kafka};
 use crate::records::{Cursor, Records};
 use crate::sender::Holds;
 use crate::sender::route::Routes;
 use crate::store::{SharedStore, Spool};
-use crate::telemetry::{Health, KafkaView, Metrics};
+use crate::telemetry::{Health, Metrics};
 use failure::Failure;
 
 /// What the operators' listener shows.
@@ -64,8 +64,8 @@ pub struct AdminState {
     pub alarms: Alarms,
     /// What `/metrics` shows.
     pub metrics: Arc<Metrics>,
-    /// How Kafka stands, where it is read.
-    pub kafka: Option<Arc<KafkaView>>,
+    /// Where tasks come from and go to, if it is configured.
+    pub kafka: Option<Arc<Kafka>>,
     /// What the probes show.
     pub health: Arc<Health>,
 }

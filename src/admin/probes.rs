@@ -35,7 +35,7 @@ pub(super) async fn readyz(State(state): State<AdminState>) -> Response {
     let store = if store_is_up { "up" } else { "unreachable" };
     let spool = state.spool.as_ref().map(|spool| json!({"depth": spool.depth(), "full": !spool.has_room()}));
     // Told, and no reason to send callbacks elsewhere.
-    let kafka = state.kafka.as_ref().map(|kafka| kafka.stand());
+    let kafka = state.kafka.as_ref().map(|kafka| kafka.view().stand());
     let body = json!({"ready": ready, "store": store, "spool": spool, "kafka": kafka, "draining": draining});
     (status, Json(body)).into_response()
 }
@@ -57,7 +57,7 @@ pub(super) async fn metrics(State(state): State<AdminState>, request: Request) -
         state.metrics.spool_depth(spool.depth());
     }
     if let Some(kafka) = &state.kafka {
-        state.metrics.kafka(kafka.stand());
+        state.metrics.kafka(kafka.view().stand());
     }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], state.metrics.render()).into_response()

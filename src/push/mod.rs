@@ -37,3 +37,14 @@ pub use task::{FaultKind, Target, Task, TaskFault};
 #[derive(Debug, thiserror::Error)]
 #[error("[kafka] can't be used as it stands: {0}")]
 pub struct KafkaFault(pub String);
+
+/// Why a batch of tasks did not get into the topic, or may not have.
+#[derive(Debug, thiserror::Error)]
+pub enum HandOverError {
+    /// None of it did.
+    #[error("Kafka took none of the tasks ({0}); the same call again later is safe")]
+    NotTaken(String),
+    /// All of it or none did.
+    #[error("Kafka did not say whether it took the tasks ({0}); the same call again is no second send")]
+    Unknown(String),
+}

@@ -3,9 +3,11 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::{Desk, KafkaFault};
+use super::{Desk, HandOverError, KafkaFault, Task};
 use crate::config::Settings;
+use crate::records::Records;
 use crate::stop::Stop;
+use crate::store::SharedStore;
 use crate::telemetry::{KafkaView, Telemetry};
 
 /// None is ever made.
@@ -16,12 +18,25 @@ impl Kafka {
     ///
     /// # Errors
     /// Never.
-    pub fn open(_: &Settings, _: Arc<Desk>, _: &Telemetry) -> Result<Option<Self>, KafkaFault> {
+    pub fn open(
+        _: &Settings,
+        _: Arc<Desk>,
+        _: (SharedStore, Records),
+        _: &Telemetry,
+    ) -> Result<Option<Self>, KafkaFault> {
         Ok(None)
     }
 
     /// See the type.
     pub fn view(&self) -> Arc<KafkaView> {
+        match self.0 {}
+    }
+
+    /// See the type.
+    ///
+    /// # Errors
+    /// Never.
+    pub async fn hand_over(&self, _: Vec<(Task, Vec<u8>)>) -> Result<(), HandOverError> {
         match self.0 {}
     }
 

@@ -13,6 +13,7 @@ mod dialect;
 mod flusher;
 mod page;
 mod query;
+mod results;
 mod thinning;
 pub mod trail;
 mod write;
@@ -34,6 +35,7 @@ pub use flusher::Flusher;
 pub use page::{Cursor, Page};
 pub(crate) use query::rfc3339;
 pub use query::{DeliveryItem, EndedDelivery, MessageItem};
+pub use results::PushResult;
 
 /// How long a statement waits for another's lock, and a caller for a connection.
 const WAIT: Duration = Duration::from_secs(5);
@@ -91,6 +93,8 @@ pub struct Records {
     readers: AnyPool,
     /// Set once the tables are as this program wants them.
     tables: Arc<OnceCell<()>>,
+    /// Whether anybody is told how pushes ended.
+    tells_results: bool,
 }
 
 impl Records {
@@ -104,7 +108,7 @@ impl Records {
         let (dialect, options) = Dialect::of(url)?;
         let writer = pool(dialect, options.clone(), Use::Write);
         let readers = pool(dialect, options, Use::Read);
-        let records = Self { dialect, writer, readers, tables: Arc::default() };
+        let records = Self { dialect, writer, readers, tables: Arc::default(), tells_results: false };
         match records.up_to_date().await {
             Err(reason) if dialect == Dialect::MySql && reason.is_transient() => {
                 warn!(%reason, "the records' database is away; the journal waits for it");
@@ -112,6 +116,12 @@ impl Records {
             other => other?,
         }
         Ok(records)
+    }
+
+    /// Whether ends of pushes are kept until somebody is told of them ([`Records::untold`]).
+    #[must_use]
+    pub fn telling_results(self, tells_results: bool) -> Self {
+        Self { tells_results, ..self }
     }
 
     /// Brings the tables up to date, once.

@@ -102,6 +102,10 @@ pub struct DeliveryRow {
     pub errcode: Option<i64>,
     /// When it came into this state, Unix ms.
     pub at: i64,
+    /// WeCom's id of what was sent, where it gave one.
+    pub msgid: Option<String>,
+    /// Whom WeCom left out.
+    pub left_out: Option<String>,
 }
 
 /// The steps that decide rows.
@@ -181,6 +185,7 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
                 row.reason = step.text("reason");
                 row.errcode = step.detail.get("errcode").and_then(Value::as_i64);
                 row.at = step.at;
+                (row.msgid, row.left_out) = (step.text("msgid"), step.text("left_out"));
             }
             Stage::Accepted
             | Stage::Duplicate
@@ -213,7 +218,8 @@ fn operate(rows: &mut BTreeMap<String, DeliveryRow>, step: &Step) {
 impl DeliveryRow {
     fn queued(id: String, step: &Step) -> Self {
         let request_id = step.request_id.clone();
-        Self { id, request_id, state: Outcome::Queued, reason: None, errcode: None, at: step.at }
+        let (state, at) = (Outcome::Queued, step.at);
+        Self { id, request_id, state, reason: None, errcode: None, at, msgid: None, left_out: None }
     }
 }
 

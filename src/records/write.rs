@@ -7,14 +7,14 @@ use sqlx::{Any, AnyConnection, Encode, QueryBuilder, Row, Type};
 
 use super::dialect::Dialect;
 use super::trail::{DECISIVE, DeliveryRow, Digest, MessageRow, Recorded, Step, fold};
-use super::{Records, RecordsError, archive};
+use super::{Records, RecordsError, archive, results};
 use crate::model::MessageKey;
 use crate::store::Stage;
 
 /// Characters that the columns of reasons and rules take in a database that counts them.
-const WORDS: usize = 1024;
+pub(super) const WORDS: usize = 1024;
 /// Rows a statement: past this size larger ones gain nothing, and a full one is prepared only once.
-const ROWS: usize = 500;
+pub(super) const ROWS: usize = 500;
 
 /// Bytes of texts a statement, where it may be more: servers refuse a packet that is too long (16 MiB by default).
 const BYTES: usize = 2 << 20;
@@ -51,10 +51,15 @@ impl Records {
 
         let mut messages = Vec::with_capacity(trails.len());
         let mut deliveries = Vec::with_capacity(trails.len());
+        let mut ends = Vec::new();
         for (digest, Trail { key, steps }) in trails {
             let before = numbers.get(&digest).and_then(|id| known.get(id)).into_iter().flatten();
             let (row, replies) = fold(before.chain(steps));
             let parts = key.parts();
+            if let Some(task) = key.task_id().filter(|_| self.tells_results) {
+                let ended = replies.iter().filter(|row| results::is_told(row.state));
+                ends.extend(ended.map(|row| (task.clone(), parts.clone(), row.clone())));
+            }
             deliveries.extend(replies.into_iter().map(|reply| (digest, parts.clone(), reply)));
             messages.push((digest, parts, row));
         }
@@ -73,11 +78,12 @@ impl Records {
         for rows in deliveries.chunks(ROWS) {
             upsert_deliveries(&mut tx, self.dialect, rows, &numbers).await?;
         }
+        results::insert(&mut tx, self.dialect, &ends).await?;
         Ok(tx.commit().await?)
     }
 
     /// Forgets up to `limit` messages that were received before `before` (Unix ms), with all that hangs on them, and about
-    /// as many exchanges. Answers whether there may be more.
+    /// as many exchanges and results that were told. Answers whether there may be more.
     ///
     /// # Errors
     /// [`RecordsError::Sql`].
@@ -98,8 +104,9 @@ impl Records {
             }
         }
         let more_exchanges = archive::prune(&mut tx, before, limit).await?;
+        let more_results = results::prune(&mut tx, before, limit).await?;
         tx.commit().await?;
-        Ok(old.len() == limit as usize || more_exchanges)
+        Ok(old.len() == limit as usize || more_exchanges || more_results)
     }
 }
 
@@ -119,7 +126,7 @@ pub(super) fn pieces<T>(rows: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]> {
 }
 
 /// As much of a text as its column takes, counted in characters: a server would refuse the whole flush for one too many.
-fn fitting(text: &Option<String>, most: usize) -> Option<&str> {
+pub(super) fn fitting(text: &Option<String>, most: usize) -> Option<&str> {
     text.as_deref().map(|text| text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end]))
 }
 

@@ -44,6 +44,10 @@ impl Note {
     pub fn group(app: &str, chat: &str) -> Self {
         Self(format!("asked:group:{}:{}", encode(app), encode(chat)))
     }
+    /// Its lock: whoever tells producers of push tasks how they ended, just now.
+    pub fn results() -> Self {
+        Self("results".to_owned())
+    }
     /// The name as stores write it.
     pub fn as_str(&self) -> &str {
         &self.0

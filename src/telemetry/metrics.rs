@@ -61,6 +61,7 @@ pub struct Metrics {
     spooled: Counter,
     replayed: Counter,
     kafka: Family<Kind, Gauge>,
+    results_told: Counter,
 }
 
 /// Upper bounds in seconds: an ack takes microseconds, a paced reply minutes.
@@ -90,6 +91,7 @@ impl Default for Metrics {
             spooled: Counter::default(),
             replayed: Counter::default(),
             kafka: Family::default(),
+            results_told: Counter::default(),
         };
         let r = &mut new.registry;
         r.register(
@@ -134,6 +136,7 @@ impl Default for Metrics {
             "How Kafka is read, by what is counted (partitions of ours, their lag, tasks in flight, up: 1 or 0)",
             new.kafka.clone(),
         );
+        r.register("results_told", "Ends of pushed deliveries written to the results topic", new.results_told.clone());
         new
     }
 }
@@ -224,6 +227,10 @@ impl Metrics {
         for (kind, value) in kinds {
             self.kafka.get_or_create(&Kind { kind }).set(i64::try_from(value).unwrap_or(i64::MAX));
         }
+    }
+    /// A result was written to its topic.
+    pub fn result_told(&self) {
+        self.results_told.inc();
     }
     /// The OpenMetrics text.
     pub fn render(&self) -> String {

@@ -36,7 +36,13 @@ pub(super) fn consumer(kafka: &Kafka) -> ClientConfig {
 pub(super) fn producer(kafka: &Kafka) -> ClientConfig {
     // Letters are as large as what came, which was not our choice. What is not written soon is given back, to be tried anew
     // by whoever wants it written: nothing of this waits longer than a partition may take to change hands.
-    let good = [("message.max.bytes", "16777216"), ("message.timeout.ms", "5000"), ("compression.type", "lz4")];
+    let good = [
+        ("message.max.bytes", "16777216"),
+        ("message.timeout.ms", "5000"),
+        // What a process that died left open holds up its readers for so long.
+        ("transaction.timeout.ms", "10000"),
+        ("compression.type", "lz4"),
+    ];
     client(kafka, &good, &[("enable.idempotence", "true"), ("acks", "all")])
 }
 
@@ -49,9 +55,10 @@ fn client(kafka: &Kafka, good: &[(&str, &str)], ours: &[(&str, &str)]) -> Client
     let mut config = ClientConfig::new();
     config.set_log_level(RDKafkaLogLevel::Info);
     config.set("client.id", "wecom-gateway").set("statistics.interval.ms", STATISTICS_MS);
-    good.iter().for_each(|(name, value)| drop(config.set(*name, *value)));
-    kafka.options.iter().for_each(|(name, value)| drop(config.set(name, value.expose())));
-    ours.iter().for_each(|(name, value)| drop(config.set(*name, *value)));
+    let options = kafka.options.iter().map(|(name, value)| (name.as_str(), value.expose()));
+    for (name, value) in good.iter().copied().chain(options).chain(ours.iter().copied()) {
+        config.set(name, value);
+    }
     config.set("bootstrap.servers", &kafka.brokers);
     config
 }

@@ -11,8 +11,10 @@ mod batch;
 mod client;
 mod consumer;
 mod dead_letter;
+mod handover;
 mod partition;
 mod producer;
+mod results;
 mod retention;
 mod worker;
 
@@ -24,11 +26,15 @@ use tokio::sync::oneshot;
 use tracing::error;
 
 use self::consumer::Group;
+use self::handover::HandOver;
 use self::producer::Producer;
+use self::results::Reporter;
 use self::worker::Worker;
-use super::{Desk, KafkaFault};
+use super::{Desk, HandOverError, KafkaFault, Task};
 use crate::config::{Settings, settings};
+use crate::records::Records;
 use crate::stop::Stop;
+use crate::store::SharedStore;
 use crate::telemetry::{KafkaView, Telemetry};
 
 /// How long a consumer that can't go on stays away before another takes its place.
@@ -40,7 +46,17 @@ pub struct Kafka {
     /// How long a task is remembered.
     keep: Duration,
     worker: Worker,
+    reporter: Reporter,
+    hand_over: Arc<HandOver>,
     view: Arc<KafkaView>,
+}
+
+/// Without the value, which may be a secret.
+fn fault(error: KafkaError) -> KafkaFault {
+    match error {
+        KafkaError::ClientConfig(_, _, name, _) => KafkaFault(format!("librdkafka does not take {name} as it is")),
+        other => KafkaFault(other.to_string()),
+    }
 }
 
 impl Kafka {
@@ -48,15 +64,18 @@ impl Kafka {
     ///
     /// # Errors
     /// What librdkafka does not take of the configuration.
-    pub fn open(settings: &Settings, desk: Arc<Desk>, telemetry: &Telemetry) -> Result<Option<Self>, KafkaFault> {
+    pub fn open(settings: &Settings, desk: Arc<Desk>, kept: (SharedStore, Records), telemetry: &Telemetry) -> Result<Option<Self>, KafkaFault> {
         let Some(kafka) = settings.kafka.clone() else { return Ok(None) };
-        let fault = |error: KafkaError| KafkaFault(error.to_string());
         let producer = Arc::new(Producer::new(&kafka).map_err(fault)?);
         // A consumer refuses what is wrong as a producer does, but for what is its own.
         client::consumer(&kafka).create_native_config().map_err(fault)?;
         let dead_letter_topic = kafka.dead_letter_topic.as_str().into();
         let worker = Worker { desk, producer, dead_letter_topic, telemetry: telemetry.clone() };
-        Ok(Some(Self { settings: kafka, keep: settings.push.keep, worker, view: Arc::default() }))
+        let (store, records) = kept;
+        let reporter = Reporter { store, records, topic: kafka.results_topic.clone() };
+        let hand_over = Arc::new(HandOver::new(&kafka));
+        let (keep, view) = (settings.push.keep, Arc::default());
+        Ok(Some(Self { settings: kafka, keep, worker, reporter, hand_over, view }))
     }
 
     /// How things stand, for `/readyz` and `/metrics`.
@@ -64,10 +83,23 @@ impl Kafka {
         self.view.clone()
     }
 
-    /// Reads the topic until it is stopped.
+    /// Writes tasks, each with its JSON, to the topic: all of them or none.
+    ///
+    /// # Errors
+    /// [`HandOverError`]; the same call again is no second send.
+    pub async fn hand_over(&self, tasks: Vec<(Task, Vec<u8>)>) -> Result<(), HandOverError> {
+        let hand_over = self.hand_over.clone();
+        // Whoever asked may go: a transaction is seen through.
+        let written = tokio::spawn(async move { hand_over.write(tasks).await }).await;
+        written.unwrap_or_else(|error| Err(HandOverError::Unknown(error.to_string())))
+    }
+
+    /// Reads tasks and writes results until it is stopped.
     pub async fn run(&self, stop: Stop) {
         let ask = retention::warn_if_longer(&self.settings, self.keep);
-        tokio::join!(stop.draining.run_until_cancelled(ask), self.read(&stop));
+        let Worker { producer, telemetry, .. } = &self.worker;
+        let report = self.reporter.run(producer, &telemetry.metrics, &stop.draining);
+        tokio::join!(stop.draining.run_until_cancelled(ask), self.read(&stop), report);
         self.worker.telemetry.health.done(consumer::NAME);
     }
 

@@ -43,7 +43,7 @@ pub(super) enum Unwritten {
 }
 
 /// Tells of a producer's trouble.
-struct Context(Arc<Link>);
+pub(super) struct Context(pub(super) Arc<Link>);
 
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
