@@ -10,7 +10,6 @@ mod channels;
 mod compare;
 mod crash;
 mod gateway;
-
 mod hands;
 mod mariadb_server;
 mod members;
@@ -18,8 +17,10 @@ mod memory;
 mod model_server;
 mod pace;
 mod proxy;
+mod pushes;
 mod records;
 mod redis_server;
+mod reload;
 mod sessions;
 mod simulate;
 mod spool;
