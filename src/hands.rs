@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::config::Settings;
 use crate::model::{Delivery, Lane, MessageKey, Outcome, first_id, now_ms, resend_id};
 use crate::records::{EndedDelivery, Records, RecordsError};
-use crate::sender::route::Routes;
+use crate::setup::InForce;
 use crate::store::{ByHand, ChildChange, Line, Operated, Operation, SharedStore, Stage, StoreError, Turn};
 use crate::task::PushState;
 
@@ -71,14 +70,13 @@ pub struct Done {
 pub struct Hands {
     store: SharedStore,
     records: Records,
-    settings: Arc<Settings>,
-    routes: Arc<Routes>,
+    in_force: Arc<InForce>,
 }
 
 impl Hands {
     /// Over this store and its records.
-    pub fn new(store: SharedStore, records: Records, settings: Arc<Settings>, routes: Arc<Routes>) -> Self {
-        Self { store, records, settings, routes }
+    pub fn new(store: SharedStore, records: Records, in_force: Arc<InForce>) -> Self {
+        Self { store, records, in_force }
     }
 
     /// Ends the delivery that the records have under this id; `by` is who.
@@ -124,15 +122,16 @@ impl Hands {
         let [app, chat, ..] = key.parts();
         let resent_as = resend.as_ref().map(|delivery| delivery.id.as_str());
         let detail = json!({"delivery": id, "action": action.as_str(), "by": by, "resent_as": resent_as});
-        let weight = self.routes.of(&app, &chat).map_or(1, |route| route.weight);
+        let setup = self.in_force.now();
+        let weight = setup.routes.of(&app, &chat).map_or(1, |route| route.weight);
         Operation {
             id: uuid::Uuid::now_v7().simple().to_string(),
             lane: Lane::of_chat(&app, &chat),
-            keep: self.settings.database.retain,
+            keep: setup.settings.database.retain,
             child: child(&key, &id, resent_as, action),
             delivery_id: id,
-            turn: Turn { weight, head_start: self.settings.sender.head_start },
-            depth_limit: self.settings.store.lane_depth,
+            turn: Turn { weight, head_start: setup.settings.sender.head_start },
+            depth_limit: setup.settings.store.lane_depth,
             lines: vec![Line {
                 stage: Stage::Operated,
                 request_id,
@@ -149,7 +148,8 @@ impl Hands {
         let content = ended.content.clone().ok_or_else(|| {
             HandError::NotKept(ended.not_kept.clone().unwrap_or_else(|| "it never became a delivery".to_owned()))
         })?;
-        let app = self.settings.apps.get(&ended.item.app).ok_or(HandError::UnknownApp)?;
+        let settings = self.in_force.settings();
+        let app = settings.apps.get(&ended.item.app).ok_or(HandError::UnknownApp)?;
         let now = now_ms();
         let age = i64::try_from(app.max_reply_age.as_millis()).unwrap_or(i64::MAX);
         let expires_at = match &content.push {

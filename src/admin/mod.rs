@@ -13,6 +13,7 @@ mod failure;
 mod operate;
 mod probes;
 mod push;
+mod reload;
 mod replies;
 mod sessions;
 mod trails;
@@ -37,6 +38,7 @@ use crate::push::{Desk, Kafka};
 use crate::records::{Cursor, Records};
 use crate::sender::Holds;
 use crate::sender::route::Routes;
+use crate::setup::{InForce, Reloader};
 use crate::store::{SharedStore, Spool};
 use crate::telemetry::{Health, Metrics};
 use failure::Failure;
@@ -50,10 +52,10 @@ pub struct AdminState {
     pub spool: Option<Arc<Spool>>,
     /// Trails and deliveries.
     pub records: Records,
-    /// Who may ask, and the configured chats.
-    pub settings: Arc<Settings>,
-    /// How each chat is reached now.
-    pub routes: Arc<Routes>,
+    /// Who may ask, the configured chats, and how each is reached now.
+    pub in_force: Arc<InForce>,
+    /// Reads the configuration again.
+    pub reloader: Arc<Reloader>,
     /// Where push tasks are handed over.
     pub desk: Arc<Desk>,
     /// Ends deliveries by hand.
@@ -70,6 +72,16 @@ pub struct AdminState {
     pub health: Arc<Health>,
 }
 
+impl AdminState {
+    fn settings(&self) -> Arc<Settings> {
+        self.in_force.settings()
+    }
+
+    fn routes(&self) -> Arc<Routes> {
+        self.in_force.routes()
+    }
+}
+
 /// The listener's router.
 pub fn router(state: AdminState) -> Router {
     let only = |scope| from_fn_with_state((state.clone(), scope), auth::require);
@@ -83,6 +95,7 @@ pub fn router(state: AdminState) -> Router {
         .route("/sessions/{app}/{chat}/{sender}", delete(sessions::delete).layer(only(Scope::Admin)).get(sessions::get))
         .route("/push", post(push::post).layer(DefaultBodyLimit::max(push::MOST_BYTES)).layer(only(Scope::Push)))
         .route("/push/{*id}", post(push::confirm).layer(only(Scope::Push)).get(push::get))
+        .route("/reload", post(reload::post).layer(only(Scope::Admin)))
         .route("/replies", post(replies::post).layer(only(Scope::Push)))
         .route(
             "/users/{app}/{*sender}",

@@ -90,6 +90,6 @@ pub(super) async fn delivery(
 }
 
 fn configured_turn(state: &AdminState, app: &str, chat: &str) -> Turn {
-    let weight = state.routes.of(app, chat).map_or(1, |route| route.weight);
-    Turn { weight, head_start: state.settings.sender.head_start }
+    let weight = state.routes().of(app, chat).map_or(1, |route| route.weight);
+    Turn { weight, head_start: state.settings().sender.head_start }
 }

@@ -16,10 +16,9 @@ use super::read::Reader;
 use super::round::{Place, Round};
 use super::task::{Task, TaskFault};
 use crate::alarms::{Alarm, Kind};
-use crate::config::Settings;
 use crate::crash::{self, Point};
 use crate::model::{Lane, now_ms};
-use crate::sender::route::Routes;
+use crate::setup::{InForce, Setup};
 use crate::store::{NewPush, Pushed, SharedStore, StoreError, TaskOpening};
 use crate::task::EXPIRED;
 use crate::telemetry::Telemetry;
@@ -86,15 +85,14 @@ impl Taken {
 /// Reads tasks and takes them. One a gateway.
 pub struct Desk {
     store: SharedStore,
-    settings: Arc<Settings>,
-    routes: Arc<Routes>,
+    in_force: Arc<InForce>,
     telemetry: Telemetry,
 }
 
 impl Desk {
     /// A desk over this store.
-    pub fn new(store: SharedStore, settings: Arc<Settings>, routes: Arc<Routes>, telemetry: Telemetry) -> Self {
-        Self { store, settings, routes, telemetry }
+    pub fn new(store: SharedStore, in_force: Arc<InForce>, telemetry: Telemetry) -> Self {
+        Self { store, in_force, telemetry }
     }
 
     /// Reads one task, and holds it against its app and the channels of its targets as they are now. Nothing is asked of the store.
@@ -102,7 +100,8 @@ impl Desk {
     /// # Errors
     /// [`TaskFault`]: the field and the mend. The same bytes are refused again, until the configuration changes.
     pub fn read(&self, json: &[u8]) -> Result<Task, TaskFault> {
-        Reader { settings: &self.settings, routes: &self.routes, now: now_ms() }.read(json)
+        let setup = self.in_force.now();
+        Reader { settings: &setup.settings, routes: &setup.routes, now: now_ms() }.read(json)
     }
 
     /// Hands tasks to their lanes, in their order: those of one chat keep it. An answer for each task.
@@ -110,10 +109,12 @@ impl Desk {
     /// # Errors
     /// The store's. Some of it may be done by then; the same call again goes on.
     pub async fn take(&self, tasks: Vec<(Task, Source)>) -> Result<Vec<Taken>, StoreError> {
-        let opened = self.store.pushes().open_tasks(tasks.iter().map(|(task, _)| self.opening(task)).collect()).await?;
+        let setup = self.in_force.now();
+        let openings = tasks.iter().map(|(task, _)| opening(task, &setup)).collect();
+        let opened = self.store.pushes().open_tasks(openings).await?;
         crash::point(Point::Opened);
         let mut round = Round::new(&tasks, &opened);
-        while let Some(page) = round.page(&self.maker()) {
+        while let Some(page) = round.page(&maker(&setup)) {
             let lanes: Vec<(Place, Lane)> = page.iter().map(|(place, push)| (*place, push.lane.clone())).collect();
             let pushes: Vec<NewPush> = page.into_iter().map(|(_, push)| push).collect();
             let dropped: Vec<Option<Alarm>> = pushes.iter().map(alarm).collect();
@@ -135,19 +136,19 @@ impl Desk {
         }
         Ok(taken)
     }
+}
 
-    fn maker(&self) -> Maker<'_> {
-        Maker { settings: &self.settings, routes: &self.routes, now: now_ms() }
-    }
+fn maker(setup: &Setup) -> Maker<'_> {
+    Maker { settings: &setup.settings, routes: &setup.routes, now: now_ms() }
+}
 
-    fn opening(&self, task: &Task) -> TaskOpening {
-        TaskOpening {
-            task_id: task.id.clone(),
-            app: task.app.clone(),
-            digest: task.digest.clone(),
-            total: task.total() as u64,
-            keep: known_for(&self.settings),
-        }
+fn opening(task: &Task, setup: &Setup) -> TaskOpening {
+    TaskOpening {
+        task_id: task.id.clone(),
+        app: task.app.clone(),
+        digest: task.digest.clone(),
+        total: task.total() as u64,
+        keep: known_for(&setup.settings),
     }
 }
 

@@ -20,7 +20,7 @@ use wecom_gateway::model::{ChatKind, Delivery, Lane, Message, Outcome, Secret, S
 use wecom_gateway::push;
 use wecom_gateway::records::{Flusher, Records};
 use wecom_gateway::sender::Holds;
-use wecom_gateway::sender::route::Routes;
+use wecom_gateway::setup::{InForce, Reloader};
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{Arrival, Begin, Begun, Commit, Committed, Enqueued, Fate, Line, Settle, Stage, Turn};
 use wecom_gateway::telemetry::Telemetry;
@@ -78,19 +78,20 @@ impl Desk {
             |(secret, scope): (&str, Scope)| AdminToken { name: secret.into(), secret: Secret::new(secret), scope };
         settings.admin.tokens = tokens.into_iter().map(token).collect();
         let store = EmbeddedStore::open(&folder.path().join("store"), 1).expect("opens");
-        let (settings, records) = (Arc::new(settings), open_records(&folder).await);
-        let routes = Arc::new(Routes::new(&settings));
+        let in_force = InForce::new(settings).expect("sound rules");
+        let records = open_records(&folder).await;
         let state = AdminState {
-            desk: Arc::new(push::Desk::new(store.clone(), settings.clone(), routes.clone(), Telemetry::unheard())),
-            hands: Arc::new(Hands::new(store.clone(), records.clone(), settings.clone(), routes.clone())),
-            holds: Arc::new(Holds::new(store.clone(), Vec::new())),
+            desk: Arc::new(push::Desk::new(store.clone(), in_force.clone(), Telemetry::unheard())),
+            hands: Arc::new(Hands::new(store.clone(), records.clone(), in_force.clone())),
+            holds: Arc::new(Holds::new(store.clone())),
             store,
             spool: None,
             records,
-            routes,
-            settings,
+            reloader: Arc::new(Reloader::new(in_force.clone(), None)),
+            in_force,
             alarms: Alarms::unheard(Arc::default()),
             metrics: Arc::default(),
+            kafka: None,
             health: Arc::default(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
@@ -152,7 +153,7 @@ impl Desk {
         let claimed = claimed.items.pop().expect("a message");
         let message = claimed.message;
         let id = delivery_id(&message.request_id, 0);
-        let route = self.state.routes.of("support", &message.chat_id).expect("a route").digest.clone();
+        let route = self.state.in_force.routes().of("support", &message.chat_id).expect("a route").digest.clone();
         let reply = Delivery {
             id: id.clone(),
             request_id: message.request_id.clone(),

@@ -1,7 +1,7 @@
 //! Promises P1 to P5 against real processes that are killed, stopped and replaced, on the embedded store and on Redis,
 //! with one gateway and with several.
 //!
-//! - [`points`]: death at each step of a message's way; [`stopped`]: a process asleep past its leases.
+//! - [`points`]: death at each step of a message's way; [`pushes`]: in the middle of a task's fan-out; [`stopped`]: a process asleep past its leases.
 //! - [`soak`]: `kill -9` of gateways and of Redis under load, as long as wanted; [`rolling`]: SIGTERM in turn under load.
 //! - [`copies`]: one callback at every gateway at once; [`owner`]: one process a folder.
 //!
@@ -14,7 +14,8 @@ mod front;
 mod merged;
 mod owner;
 mod points;
-mod process;
+pub mod process;
+mod pushes;
 mod rolling;
 mod soak;
 mod stopped;
