@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::Secret;
 
 /// A Kafka cluster and what is read and written there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Kafka {
     /// `host:port`, several joined by commas.
     pub brokers: String,

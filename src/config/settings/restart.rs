@@ -18,6 +18,7 @@ impl Settings {
             sender,
             push: _,
             alarms,
+            kafka,
             log,
             apps: _,
             files: _,
@@ -33,6 +34,7 @@ impl Settings {
         kept.put_back("workers", workers, &before.workers);
         kept.put_back("sender", sender, &before.sender);
         kept.put_back("alarms", alarms, &before.alarms);
+        kept.put_back("kafka", kafka, &before.kafka);
         kept.put_back("log", log, &before.log);
         kept.0
     }
