@@ -1,10 +1,11 @@
 //! Pushes from Kafka, against a real broker: what is read twice goes out once, and what is refused leaves a letter.
 //!
 //! [`tasks`]: what comes of a task; [`pressure`]: who can't go on holds up only itself; [`away`]: the broker goes and comes back;
-//! [`members`]: processes that come, go and die while they share a topic.
+//! [`out`]: what the gateway writes; [`members`]: processes that come, go and die while they share a topic.
 
 mod away;
 mod members;
+mod out;
 mod pressure;
 mod tasks;
 mod topics;

@@ -119,9 +119,10 @@ impl Topics {
 
     /// The first `count` records of a topic with one partition; waits for them.
     pub async fn read(&self, topic: String, count: usize) -> Vec<OwnedMessage> {
-        let config = self.client();
+        let mut config = self.client();
         let read = move || {
-            let consumer: BaseConsumer = config.create().unwrap();
+            // Only a member of some group may be given partitions.
+            let consumer: BaseConsumer = config.set("group.id", "readers").create().unwrap();
             let mut from = TopicPartitionList::new();
             from.add_partition_offset(&topic, 0, Offset::Beginning).unwrap();
             consumer.assign(&from).unwrap();
