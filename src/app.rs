@@ -186,9 +186,9 @@ impl App {
         flow.extend(replay.map(|replay| {
             Task::supervise("replay", replay, |replay, stop| async move { replay.run(stop.draining).await })
         }));
-        flow.extend(kafka.map(|kafka| {
-            Task::supervise("kafka", kafka, |kafka, stop| async move { kafka.run(stop).await })
-        }));
+        flow.extend(
+            kafka.map(|kafka| Task::supervise("kafka", kafka, |kafka, stop| async move { kafka.run(stop).await })),
+        );
         let notifier = notifier.map(Arc::new).map(|notifier| {
             Task::supervise("alarms", notifier, |notifier, stop| async move { notifier.run(stop.draining).await })
         });

@@ -39,7 +39,9 @@ pub(super) fn kafka(t: &mut Table) -> Kafka {
         }
     }
     if cfg!(not(feature = "kafka")) {
-        t.fault_here("this program was built without Kafka: build it with the feature \"kafka\", or remove the section");
+        t.fault_here(
+            "this program was built without Kafka: build it with the feature \"kafka\", or remove the section",
+        );
     }
     Kafka {
         brokers: t.parsed("brokers", brokers).unwrap_or_else(|| "127.0.0.1:9092".into()),

@@ -223,7 +223,8 @@ impl Metrics {
     /// How Kafka is read now.
     pub fn kafka(&self, stand: KafkaStand) {
         let KafkaStand { up, partitions, lag, in_flight } = stand;
-        let kinds = [("up", up.into()), ("partitions", partitions as u64), ("lag", lag), ("in_flight", in_flight as u64)];
+        let kinds =
+            [("up", up.into()), ("partitions", partitions as u64), ("lag", lag), ("in_flight", in_flight as u64)];
         for (kind, value) in kinds {
             self.kafka.get_or_create(&Kind { kind }).set(i64::try_from(value).unwrap_or(i64::MAX));
         }

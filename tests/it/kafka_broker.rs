@@ -2,7 +2,7 @@
 //! with its last handle. Tests that run at once share one and have topics of their own: a JVM takes seconds to start.
 
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -25,8 +25,15 @@ static SHARED: Mutex<Weak<KafkaBroker>> = Mutex::new(Weak::new());
 pub struct KafkaBroker {
     child: Option<Child>,
     port: u16,
+    /// Where it is spoken to with TLS and a password, too.
+    secured: Option<u16>,
     folder: TempDir,
 }
+
+/// Who may come in by the secured port of a broker, by PLAIN and by SCRAM.
+pub const USER: &str = "gateway";
+/// Their password.
+pub const PASSWORD: &str = "let me in";
 
 impl KafkaBroker {
     /// The broker that all tests share. A test without one fails.
@@ -34,7 +41,7 @@ impl KafkaBroker {
         let shared = tokio::task::spawn_blocking(|| {
             let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
             shared.upgrade().unwrap_or_else(|| {
-                let broker = Arc::new(Self::spawn());
+                let broker = Arc::new(Self::spawn(false));
                 *shared = Arc::downgrade(&broker);
                 broker
             })
@@ -44,15 +51,20 @@ impl KafkaBroker {
 
     /// A broker that nobody else uses: it may be killed.
     pub async fn alone() -> Self {
-        tokio::task::spawn_blocking(Self::spawn).await.expect("a broker")
+        tokio::task::spawn_blocking(|| Self::spawn(false)).await.expect("a broker")
     }
 
-    fn spawn() -> Self {
+    /// As [`KafkaBroker::alone`], with a secured port besides.
+    pub async fn secured() -> Self {
+        tokio::task::spawn_blocking(|| Self::spawn(true)).await.expect("a broker")
+    }
+
+    fn spawn(secured: bool) -> Self {
         assert!(Path::new(JARS).is_dir(), "these tests need Kafka's jars in {JARS}: scripts/test fetches them");
         let mut log = String::new();
         for _ in 0..PORT_TRIES {
             let folder = tempfile::tempdir().expect("a folder for the broker");
-            let mut broker = Self { child: None, port: free_port(), folder };
+            let mut broker = Self { child: None, port: free_port(), secured: secured.then(free_port), folder };
             broker.format();
             match broker.start() {
                 Ok(()) => return broker,
@@ -65,6 +77,16 @@ impl KafkaBroker {
     /// Its address.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Its secured address.
+    pub fn secured_address(&self) -> String {
+        format!("localhost:{}", self.secured.expect("a secured broker"))
+    }
+
+    /// The certificate that its secured port shows.
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.path().join("certificate.pem")
     }
 
     /// Kills it without a warning (`SIGKILL`).
@@ -99,10 +121,12 @@ impl KafkaBroker {
     fn format(&self) {
         let controller = free_port();
         let (port, logs) = (self.port, self.folder.path().join("data"));
+        let more = self.secured.map_or_else(String::new, |secured| format!(",SASL_SSL://127.0.0.1:{secured}"));
         let settings = format!(
             "process.roles=broker,controller\n\
              node.id=1\n\
-             listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
+             listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{more}\n\
+             listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL\n\
              controller.listener.names=CONTROLLER\n\
              controller.quorum.voters=1@127.0.0.1:{controller}\n\
              log.dirs={}\n\
@@ -117,16 +141,46 @@ impl KafkaBroker {
              log.cleaner.enable=false\n",
             logs.display()
         );
-        std::fs::write(self.settings(), settings).expect("its configuration");
+        let (secured, users) = self.secured.map_or_else(Default::default, |secured| self.secure(secured));
+        std::fs::write(self.settings(), settings + &secured).expect("its configuration");
         let format = java("kafka.tools.StorageTool")
             .args(["format", "--cluster-id", "d2Vjb20tZ2F0ZXdheSEhIQ", "--config"])
             .arg(self.settings())
+            .args(users)
             .output()
             .unwrap_or_else(|error| panic!("these tests need java on the PATH: {error}"));
         assert!(format.status.success(), "{}", String::from_utf8_lossy(&format.stderr));
     }
 
-    fn settings(&self) -> std::path::PathBuf {
+    /// What its configuration says of a secured port, and how its folder gets to know who may come in by SCRAM.
+    fn secure(&self, secured: u16) -> (String, Vec<String>) {
+        let store = self.folder.path().join("keys.p12");
+        let keytool = |args: &[&str]| {
+            let keys = ["-keystore", store.to_str().expect("UTF-8"), "-storepass", PASSWORD, "-alias", "broker"];
+            let run = Command::new("keytool").args(args).args(keys).output();
+            let run = run.unwrap_or_else(|error| panic!("these tests need keytool on the PATH: {error}"));
+            assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+        };
+        let ours = ["-dname", "CN=localhost", "-ext", "san=dns:localhost", "-ext", "bc=ca:true"];
+        keytool(&[&["-genkeypair", "-keyalg", "EC", "-validity", "30", "-storetype", "PKCS12"][..], &ours].concat());
+        keytool(&["-exportcert", "-rfc", "-file", self.certificate().to_str().expect("UTF-8")]);
+        let port = self.port;
+        let jaas = "org.apache.kafka.common.security";
+        let settings = format!(
+            "advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_SSL://localhost:{secured}\n\
+             inter.broker.listener.name=PLAINTEXT\n\
+             sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\n\
+             listener.name.sasl_ssl.plain.sasl.jaas.config={jaas}.plain.PlainLoginModule required user_{USER}=\"{PASSWORD}\";\n\
+             listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={jaas}.scram.ScramLoginModule required;\n\
+             ssl.keystore.location={}\n\
+             ssl.keystore.type=PKCS12\n\
+             ssl.keystore.password={PASSWORD}\n",
+            store.display()
+        );
+        (settings, vec!["--add-scram".into(), format!("SCRAM-SHA-512=[name={USER},password={PASSWORD}]")])
+    }
+
+    fn settings(&self) -> PathBuf {
         self.folder.path().join("server.properties")
     }
 

@@ -12,7 +12,8 @@ fn the_section_alone_turns_it_on() {
         ("wecom.push", "wecom.push.results", "wecom.push.dead")
     );
     assert_eq!((kafka.in_flight, kafka.options.len()), (1_000, 0));
-    let named = Folder::new().gateway("kafka = { topic = \"t\", brokers = \"a:1, [::1]:2\" }").settings().kafka.unwrap();
+    let named =
+        Folder::new().gateway("kafka = { topic = \"t\", brokers = \"a:1, [::1]:2\" }").settings().kafka.unwrap();
     assert_eq!((named.dead_letter_topic.as_str(), named.brokers.as_str()), ("t.dead", "a:1, [::1]:2"));
 }
 
@@ -51,7 +52,11 @@ fn faults_of_the_section_name_their_key() {
         ("kafka.in_flight = 0", "kafka.in_flight", &["from 1"]),
         ("kafka.options.\"enable.auto.commit\" = true", "kafka.options.enable.auto.commit", &["the gateway's to set"]),
         ("kafka.options.group.id = \"g\"", "kafka.options.group.id", &["[kafka] group"]),
-        ("kafka.options.sasl.pasword = \"${OPS_TOKEN}\"", "kafka.options.sasl.pasword", &["no setting", "CONFIGURATION.md"]),
+        (
+            "kafka.options.sasl.pasword = \"${OPS_TOKEN}\"",
+            "kafka.options.sasl.pasword",
+            &["no setting", "CONFIGURATION.md"],
+        ),
         ("kafka.options.security.protocol = \"${OPS_TOKEN}\"", "kafka.options.security.protocol", &["does not take"]),
         ("kafka.options.ssl.ca = [1]", "kafka.options.ssl.ca", &["an array", "a string"]),
         ("kafka.options.ssl.ca = \"${NOT_SET}\"", "kafka.options.ssl.ca", &["NOT_SET"]),

@@ -55,6 +55,8 @@ fn client(kafka: &Kafka, good: &[(&str, &str)], ours: &[(&str, &str)]) -> Client
     let mut config = ClientConfig::new();
     config.set_log_level(RDKafkaLogLevel::Info);
     config.set("client.id", "wecom-gateway").set("statistics.interval.ms", STATISTICS_MS);
+    // The OpenSSL within knows nothing of where this system keeps its certificates.
+    config.set("ssl.ca.location", "probe");
     let options = kafka.options.iter().map(|(name, value)| (name.as_str(), value.expose()));
     for (name, value) in good.iter().copied().chain(options).chain(ours.iter().copied()) {
         config.set(name, value);

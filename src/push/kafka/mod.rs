@@ -64,7 +64,12 @@ impl Kafka {
     ///
     /// # Errors
     /// What librdkafka does not take of the configuration.
-    pub fn open(settings: &Settings, desk: Arc<Desk>, kept: (SharedStore, Records), telemetry: &Telemetry) -> Result<Option<Self>, KafkaFault> {
+    pub fn open(
+        settings: &Settings,
+        desk: Arc<Desk>,
+        kept: (SharedStore, Records),
+        telemetry: &Telemetry,
+    ) -> Result<Option<Self>, KafkaFault> {
         let Some(kafka) = settings.kafka.clone() else { return Ok(None) };
         let producer = Arc::new(Producer::new(&kafka).map_err(fault)?);
         // A consumer refuses what is wrong as a producer does, but for what is its own.

@@ -85,7 +85,8 @@ impl Reporter {
         let waiting = self.records.untold(BATCH).await?;
         let outcomes = join_all(waiting.iter().map(|result| self.tell(producer, result))).await;
         let count = waiting.len();
-        let told: Vec<PushResult> = waiting.into_iter().zip(outcomes).filter_map(|(result, is)| is.then_some(result)).collect();
+        let told: Vec<PushResult> =
+            waiting.into_iter().zip(outcomes).filter_map(|(result, is)| is.then_some(result)).collect();
         self.records.told(&told).await?;
         told.iter().for_each(|_| metrics.result_told());
         match told.len() == count {

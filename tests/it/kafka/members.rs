@@ -42,7 +42,8 @@ async fn members_that_join_leave_and_die_send_each_task_once() {
             }
         };
         write(0, half).await;
-        let sent = |fleet: &Fleet| -> usize { (0..CHATS).map(|chat| fleet.fake.posts(&key(&format!("c{chat}")))).sum() };
+        let sent =
+            |fleet: &Fleet| -> usize { (0..CHATS).map(|chat| fleet.fake.posts(&key(&format!("c{chat}")))).sum() };
         let until = async |fleet: &Fleet, count: usize| fleet.fake.until(|_| sent(fleet) >= count).await;
         until(&fleet, 10).await;
         fleet.kill(0);

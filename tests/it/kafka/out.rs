@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rdkafka::Message;
 use rdkafka::message::OwnedMessage;
 use serde_json::{Value, json};
-use wecom_gateway::sim::behaviour::Answer;
 use wecom_gateway::sim::Options;
+use wecom_gateway::sim::behaviour::Answer;
 
 use super::topics::{Topics, task, text_of};
 use crate::kafka_broker::KafkaBroker;
@@ -26,7 +26,8 @@ async fn every_end_is_told_to_the_results_topic(on: On) {
     let (status, answer) = world.post("push", &both).await;
     assert_eq!(status, 202, "{answer}");
     let results = by_delivery(&topics.read(topics.results(), 5).await);
-    let ends: Vec<(&str, &str, &str)> = results.values().map(|told| (word(told, "task_id"), word(told, "chat"), word(told, "state"))).collect();
+    let ends: Vec<(&str, &str, &str)> =
+        results.values().map(|told| (word(told, "task_id"), word(told, "chat"), word(told, "state"))).collect();
     let mut ends = ends;
     ends.sort_unstable();
     let want = [
@@ -76,7 +77,11 @@ async fn a_batch_is_handed_over_whole_or_not_at_all(on: On) {
     assert_eq!((status, &answer["error"]["index"]), (400, &json!(20)), "{answer}");
     for _ in 0..2 {
         let (status, answer) = world.post("push", &json!({"via": "kafka", "tasks": tasks})).await;
-        assert_eq!((status, &answer[19]["task_id"], &answer[19]["state"]), (202, &json!("t19"), &json!("queued")), "{answer}");
+        assert_eq!(
+            (status, &answer[19]["task_id"], &answer[19]["state"]),
+            (202, &json!("t19"), &json!("queued")),
+            "{answer}"
+        );
     }
     for (n, chat) in [(0, "c1"), (1, "c2")] {
         let want: Vec<String> = ids.iter().skip(n).step_by(2).map(|id| text_of(id)).collect();

@@ -15,6 +15,7 @@ on_both_stores!(
     a_topic_read_again_from_its_beginning_sends_nothing_again,
     the_same_task_by_http_and_kafka_goes_out_once,
     tasks_of_an_aborted_transaction_are_never_seen,
+    a_stop_commits_what_is_done,
 );
 
 /// A gateway with robots in these chats that reads the topics.
@@ -77,7 +78,8 @@ async fn what_is_refused_leaves_a_letter_and_the_partition_goes_on(on: On) {
     let letters = topics.read(topics.dead(), 4).await;
     let mut told: Vec<_> = letters.iter().map(|letter| (header(letter, "source.offset"), letter)).collect();
     told.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let want = [("1", "bad_task", ""), ("2", "task_conflict", "task_id"), ("3", "bad_task", "app"), ("4", "bad_task", "")];
+    let want =
+        [("1", "bad_task", ""), ("2", "task_conflict", "task_id"), ("3", "bad_task", "app"), ("4", "bad_task", "")];
     for ((offset, letter), (want_offset, code, field)) in told.into_iter().zip(want) {
         assert_eq!((offset.as_str(), header(letter, "source.partition").as_str()), (want_offset, "0"));
         assert_eq!((header(letter, "dead.code").as_str(), header(letter, "dead.field").as_str()), (code, field));
@@ -132,4 +134,20 @@ async fn tasks_of_an_aborted_transaction_are_never_seen(on: On) {
     assert_eq!(texts(&world, "c1", 2).await, [text_of("t3"), text_of("t4")]);
     world.until_ready(|body| body["kafka"]["lag"] == 0 && body["kafka"]["in_flight"] == 0).await;
     world.end().await;
+}
+
+/// Nothing but its stop would commit within this test.
+async fn a_stop_commits_what_is_done(on: On) {
+    let (_broker, topics) = Topics::new(2).await;
+    let world = World::with(on, &["c1"], Options::default(), |_, scenario| {
+        topics.read_by(scenario).set("kafka", "options", json!({"auto.commit.interval.ms": 3_600_000}))
+    })
+    .await;
+    topics.write(0, &ids("t", 10).iter().map(|id| task(id, "c1")).collect::<Vec<_>>()).await;
+    world.until_ready(|body| body["kafka"]["lag"] == 0 && body["kafka"]["partitions"] == 2).await;
+    texts(&world, "c1", 10).await;
+    assert!(!topics.is_done().await);
+    let fake = world.stop_while(|_| {}).await;
+    assert!(topics.is_done().await);
+    fake.stop().await;
 }

@@ -77,7 +77,10 @@ impl Topics {
             ("topic", self.tasks.clone().into()),
             ("results_topic", self.results().into()),
             ("group", self.tasks.clone().into()),
-            ("options", json!({"session.timeout.ms": 2000, "heartbeat.interval.ms": 300, "auto.commit.interval.ms": 100})),
+            (
+                "options",
+                json!({"session.timeout.ms": 2000, "heartbeat.interval.ms": 300, "auto.commit.interval.ms": 100}),
+            ),
         ]
     }
 
