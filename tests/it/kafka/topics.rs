@@ -137,17 +137,37 @@ impl Topics {
 
     /// Whether the group has done everything that is written: nothing would be read again.
     pub async fn is_done(&self) -> bool {
+        for partition in 0..self.partitions {
+            let (config, tasks) = (self.client(), self.tasks.clone());
+            let ends = blocking_call(move || {
+                let consumer: BaseConsumer = config.create().unwrap();
+                consumer.fetch_watermarks(&tasks, partition, ANSWERS).unwrap()
+            });
+            let (_, end) = ends.await;
+            if end > 0 && self.committed(partition).await != Some(end) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Where the group would begin in a partition; `None`: it has done nothing of it.
+    pub async fn committed(&self, partition: i32) -> Option<i64> {
         let (config, tasks, partitions) = (self.of_group(), self.tasks.clone(), self.partitions);
         blocking_call(move || {
             let consumer: BaseConsumer = config.create().unwrap();
             let committed = consumer.committed_offsets(all(&tasks, partitions, Offset::Invalid), ANSWERS).unwrap();
-            (0..partitions).all(|partition| {
-                let (_, end) = consumer.fetch_watermarks(&tasks, partition, ANSWERS).unwrap();
-                let done = committed.find_partition(&tasks, partition).unwrap().offset();
-                end == 0 || done == Offset::Offset(end)
-            })
+            committed.find_partition(&tasks, partition).unwrap().offset().to_raw().filter(|offset| *offset >= 0)
         })
         .await
+    }
+
+    /// Waits until that is so.
+    pub async fn until_committed(&self, partition: i32, offset: i64) {
+        let mut again = tokio::time::interval(Duration::from_millis(50));
+        while self.committed(partition).await != Some(offset) {
+            again.tick().await;
+        }
     }
 
     /// Waits until [`Topics::is_done`].
