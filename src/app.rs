@@ -23,7 +23,7 @@ use crate::config::settings::Backend;
 use crate::directory::Directory;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
-use crate::records::{Flusher, Records, RecordsError};
+use crate::records::{Copies, Flusher, Records, RecordsError};
 use crate::rules::RuleError;
 use crate::sender::route::Routes;
 use crate::sender::{self, Sender};
@@ -111,7 +111,8 @@ impl App {
         let store = open_store(&settings)?;
         refuse_foreign(&store).await?;
         let spool = open_spool(&settings)?;
-        let records = Records::open(&settings.database.url).await?;
+        let records = Records::open(&settings.database.url).await?.in_zone(settings.database.zone.clone());
+        let copies = Arc::new(Copies::new(settings.database.zone.clone()));
         let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
         let routes = Arc::new(Routes::new(&settings));
         let robots = sender::channel::http_client(&settings.sender)?;
@@ -124,9 +125,10 @@ impl App {
         let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
         let workers = Workers::new(store.clone(), settings.clone(), routes.clone(), sources, telemetry.clone())?;
         let sender = Sender::new(store.clone(), settings.clone(), routes.clone(), robots, telemetry.clone());
-        let flusher = Flusher::new(store.clone(), records.clone(), &settings.database, telemetry.clone());
+        let flusher =
+            Flusher::new(store.clone(), records.clone(), copies.clone(), &settings.database, telemetry.clone());
         let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
-        let ingress = Ingress::new(settings.clone(), intake, metrics.clone());
+        let ingress = Ingress::new(settings.clone(), intake, copies, metrics.clone());
         let replay = spool.clone().map(|spool| {
             let depth = settings.store.lane_depth;
             Replay::new(store.clone(), spool, depth, telemetry.clone())

@@ -13,7 +13,7 @@
 //! - [`worker`]: claims messages, applies [`rules`], runs an [`action`], commits the replies.
 //! - [`sender`]: claims replies, begins, posts through a channel, settles.
 //! - [`alarms`]: what somebody has to know, told outside the lanes.
-//! - [`records`]: what outlives the queue, in SQL, filled from the journal.
+//! - [`records`]: what outlives the queue, in SQL, filled from the journal; [`zone`]: which day a moment belongs to.
 //! - [`admin`]: probes, metrics, API for operators.
 //! - [`api_error`]: the one shape of an error answer, on both listeners.
 //! - [`listener`]: HTTP connections, bounded in number and time.
@@ -43,3 +43,4 @@ pub mod store;
 pub mod telemetry;
 pub mod wecom;
 pub mod worker;
+pub mod zone;

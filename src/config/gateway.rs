@@ -17,6 +17,7 @@ use super::settings::{
 };
 use super::units::{self, Mend, show};
 use crate::model::Secret;
+use crate::zone::Zone;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -236,7 +237,14 @@ fn database(t: &mut Table) -> Database {
         url: t.parsed_unseen("url", database_url).unwrap_or_else(|| Secret::new("sqlite://data/records.db")),
         retain: t.span("retain", 30 * DAY),
         journal_limit: t.whole("journal_limit", 1..=u64::MAX).unwrap_or(500_000),
+        zone: t.parsed("zone", zone).unwrap_or_else(Zone::system),
+        stats_retain: t.span("stats_retain", 400 * DAY),
     }
+}
+
+fn zone(name: &str) -> Result<Zone, Mend> {
+    let mend = "is no time zone: write its name in the table of zones, such as \"Asia/Shanghai\" or \"UTC\"";
+    Zone::named(name.trim()).ok_or_else(|| mend.to_owned())
 }
 
 fn database_url(text: &str) -> Result<Secret, Mend> {
