@@ -36,9 +36,8 @@ impl Zone {
 
     /// A moment on its clocks, from Unix ms; a number that is no time counts as the nearest that is.
     pub fn at(&self, ms: i64) -> ZonedDateTime {
-        let bounds = Timestamp::MIN.as_millisecond()..=Timestamp::MAX.as_millisecond();
-        let ms = ms.clamp(*bounds.start(), *bounds.end());
-        Timestamp::from_millisecond(ms).unwrap_or_default().to_zoned_datetime(self.0.clone())
+        let nearest = if ms < 0 { Timestamp::MIN } else { Timestamp::MAX };
+        Timestamp::from_millisecond(ms).unwrap_or(nearest).to_zoned_datetime(self.0.clone())
     }
 
     /// The day of a moment.

@@ -14,6 +14,7 @@ mod operate;
 mod probes;
 mod replies;
 mod sessions;
+mod stats;
 mod trails;
 mod users;
 
@@ -72,6 +73,7 @@ pub fn router(state: AdminState) -> Router {
         .route("/chats", get(chats::list))
         .route("/chats/{app}/{*chat}", patch(operate::chat).layer(only(Scope::Admin)).get(chats::one))
         .route("/sessions/{app}/{chat}/{sender}", delete(sessions::delete).layer(only(Scope::Admin)).get(sessions::get))
+        .route("/stats", get(stats::day))
         .route("/replies", post(replies::post).layer(only(Scope::Push)))
         .route(
             "/users/{app}/{*sender}",

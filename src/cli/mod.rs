@@ -5,10 +5,14 @@ mod compare;
 mod demo;
 mod empty_redis;
 mod figures;
+mod operator;
 mod progress;
+mod report;
 mod serve;
 mod simulate;
 mod stage;
+mod table;
+mod trace;
 mod values;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +43,10 @@ enum Command {
     Demo(demo::Options),
     /// The same load and fake WeCom against a gateway that already runs.
     Simulate(Box<simulate::Options>),
+    /// The whole way of a message, by msg_id, request_id, delivery id or task id, from a running gateway.
+    Trace(trace::Options),
+    /// A day's statistics, from a running gateway.
+    Report(report::Options),
 }
 
 #[derive(Debug, clap::Args)]
@@ -60,6 +68,8 @@ pub fn main() -> ExitCode {
         Command::Check(file) => load(&file).map(|settings| println!("{}", sound(&settings, &file.config))),
         Command::Demo(options) => demo::run(options),
         Command::Simulate(options) => simulate::run(*options),
+        Command::Trace(options) => trace::run(options),
+        Command::Report(options) => report::run(options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

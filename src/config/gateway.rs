@@ -54,6 +54,13 @@ pub(super) fn settings(root: &mut Table) -> Settings {
     settings
 }
 
+/// `[admin]` of the file; the rest is not judged.
+pub(super) fn admin_alone(root: &mut Table) -> Admin {
+    let admin = root.section("admin", admin);
+    root.drop_rest();
+    admin
+}
+
 /// Whether two listeners would claim the same port of some address; `[::]` takes IPv4 too. Port 0 is a free one each.
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     let covers = |wide: IpAddr, other: IpAddr| wide.is_unspecified() && (wide.is_ipv6() || other.is_ipv4());
