@@ -32,8 +32,9 @@ pub(super) async fn day(
         None => state.records.zone().today(),
     };
     let mut stats = state.records.stats(&Scope { day, app, chat }, part.from().as_ref(), part.limit()).await?;
+    let settings = state.settings();
     for item in &mut stats.chats.items {
-        let chat = state.settings.apps.get(&item.app).and_then(|app| app.chats.get(&item.chat));
+        let chat = settings.apps.get(&item.app).and_then(|app| app.chats.get(&item.chat));
         item.name = chat.and_then(|chat| chat.name.clone());
     }
     Ok(Json(stats))

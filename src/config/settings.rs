@@ -4,6 +4,7 @@
 mod alarms;
 mod llm;
 mod manners;
+mod restart;
 mod session;
 mod ways;
 
@@ -51,6 +52,8 @@ pub struct Settings {
     pub log: Log,
     /// `apps/<id>.toml`, by id.
     pub apps: BTreeMap<String, Arc<App>>,
+    /// What the files said.
+    pub files: super::Digests,
 }
 
 impl Settings {
@@ -62,7 +65,7 @@ impl Settings {
 }
 
 /// The public listener.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// Callbacks only.
     pub listen: SocketAddr,
@@ -72,10 +75,12 @@ pub struct Server {
     pub deadline: Duration,
     /// How long stopping waits for work under way; at least `deadline`.
     pub drain: Duration,
+    /// How often the configuration's files are looked at; `None`: only when asked to.
+    pub watch: Option<Duration>,
 }
 
 /// The operators' listener.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Admin {
     /// Probes, API, metrics.
     pub listen: SocketAddr,
@@ -84,7 +89,7 @@ pub struct Admin {
 }
 
 /// A bearer token and what it may do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AdminToken {
     /// Who, for logs.
     pub name: String,
@@ -117,7 +122,7 @@ impl Scope {
 }
 
 /// WeCom's side.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WeCom {
     /// Where the API lives, without a trailing slash.
     pub api_base: Url,
@@ -126,7 +131,7 @@ pub struct WeCom {
 }
 
 /// Where lanes live.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Store {
     /// Which implementation.
     pub backend: Backend,
@@ -158,7 +163,7 @@ pub enum Backend {
 }
 
 /// The records.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Database {
     /// `sqlite://…` or `mysql://…`; may hold a password.
     pub url: Secret,
@@ -184,7 +189,7 @@ pub struct Dedup {
 }
 
 /// Handling.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Workers {
     /// Actions under way at once; one app holds at most half.
     pub concurrency: usize,
@@ -206,7 +211,7 @@ pub enum Order {
 }
 
 /// Sending.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sender {
     /// Chats being sent to at once by this process; already resolved (never 0).
     pub max_chats: usize,
@@ -219,7 +224,7 @@ pub struct Sender {
 }
 
 /// Logging.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Log {
     /// Text on a terminal, JSON otherwise, unless said.
     pub format: LogFormat,
