@@ -5,6 +5,7 @@ mod apps;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod process;
+mod push;
 mod rules;
 mod whole;
 

@@ -54,14 +54,19 @@ pub(super) async fn insert(
         );
         sql.push_values(some, |mut values, (task, [app, chat, ..], row)| {
             values.push_bind(&row.id).push_bind(row.at).push_bind(row.state.as_str());
-            values.push_bind(task).push_bind(app).push_bind(chat).push_bind(fitting(&row.reason, WORDS));
-            values.push_bind(row.errcode).push_bind(fitting(&row.msgid, WORDS));
-            values.push_bind(fitting(&row.left_out, WORDS)).push_bind(0);
+            values.push_bind(task).push_bind(app).push_bind(chat).push_bind(words(&row.reason));
+            values.push_bind(row.errcode).push_bind(words(&row.msgid));
+            values.push_bind(words(&row.left_out)).push_bind(0);
         });
         sql.push(dialect.on_repeat(&["delivery", "at", "state"], &[]));
         sql.build().execute(&mut *db).await?;
     }
     Ok(())
+}
+
+/// As much of a text as its column takes.
+fn words(text: &Option<String>) -> Option<&str> {
+    text.as_deref().map(|text| fitting(text, WORDS))
 }
 
 /// Forgets up to `limit` that were told and happened before `before`. Answers whether there may be more.
