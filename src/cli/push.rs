@@ -131,7 +131,7 @@ async fn hand_over(
         }
         progress(outcome, all);
         if is_full && moved.elapsed() > PATIENCE {
-            let text = format!("the gateway is full and took nothing for {} s", PATIENCE.as_secs());
+            let text = format!("{}; nothing was taken for {} s", in_words(&answer["error"]), PATIENCE.as_secs());
             return Err(unfinished(Failure::running(text), outcome));
         }
         if is_full {

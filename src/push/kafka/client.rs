@@ -18,8 +18,9 @@ const STATISTICS_MS: &str = "1000";
 
 /// A client that reads tasks.
 pub(super) fn consumer(kafka: &Kafka) -> ClientConfig {
-    // What librdkafka reads ahead of us, in KiB: a task is small, and its own 64 MiB are much for a gateway.
-    let good = [("queued.max.messages.kbytes", "16384")];
+    // What librdkafka reads ahead of us, in KiB: a task is small, and its own 64 MiB are much for a gateway. A topic that is made
+    // later, or gets more partitions, is found within half a minute instead of five.
+    let good = [("queued.max.messages.kbytes", "16384"), ("topic.metadata.refresh.interval.ms", "30000")];
     let ours = [
         ("group.id", kafka.group.as_str()),
         ("auto.offset.reset", "earliest"),

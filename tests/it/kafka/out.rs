@@ -11,6 +11,7 @@ use wecom_gateway::sim::behaviour::Answer;
 use super::topics::{Topics, task, text_of};
 use crate::kafka_broker::KafkaBroker;
 use crate::on_both_stores;
+use crate::pushes::command;
 use crate::world::{APP, On, TEST, World, key};
 
 on_both_stores!(every_end_is_told_to_the_results_topic, a_batch_is_handed_over_whole_or_not_at_all);
@@ -91,6 +92,36 @@ async fn a_batch_is_handed_over_whole_or_not_at_all(on: On) {
     let (status, answer) = world.post("push", &json!({"via": "pigeon", "tasks": tasks})).await;
     assert_eq!((status, answer["error"]["code"].as_str()), (400, Some("bad_body")), "{answer}");
     world.end().await;
+}
+
+/// `push --via kafka`: a file is a batch, and one faulty line hands nothing of it over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_goes_by_kafka_whole_or_not_at_all() {
+    let test = async {
+        let (_broker, topics) = Topics::new(1).await;
+        let world =
+            World::with(On::Embedded, &["c1"], Options::default(), |_, scenario| topics.read_by(scenario)).await;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tasks.jsonl");
+        let mut lines: Vec<String> = (0..300).map(|n| task(&format!("t{n}"), "c1").to_string()).collect();
+        lines.push(json!({"app": APP}).to_string());
+        std::fs::write(&file, lines.join("\n")).unwrap();
+        let (code, out, err) = command::run(&world, &file, &["--via", "kafka"]).await;
+        assert_eq!(
+            (code, out.as_str()),
+            (1, "outcome          tasks\ntaken                0\nrefused              1\nnot handed over    300\n"),
+            "{err}"
+        );
+        assert!(err.contains(":301: ") && err.contains("300 tasks of the same batch"), "{err}");
+        lines.pop();
+        std::fs::write(&file, lines.join("\n")).unwrap();
+        let (code, out, err) = command::run(&world, &file, &["--via", "kafka"]).await;
+        assert_eq!((code, out.as_str()), (0, "outcome  tasks\ntaken      300\n"), "{err}");
+        world.fake.until(|fake| fake.texts(&key("c1")).len() == 300).await;
+        assert_eq!(world.texts("c1"), (0..300).map(|n| text_of(&format!("t{n}"))).collect::<Vec<_>>());
+        world.end().await;
+    };
+    tokio::time::timeout(TEST, test).await.expect("within its time");
 }
 
 /// While Kafka is away, a batch is refused with what to do, results wait, and both go on afterwards.
