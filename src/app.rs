@@ -25,6 +25,7 @@ use crate::directory::Directory;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
 use crate::records::{Copies, Flusher, Records, RecordsError};
+use crate::report::Reporter;
 use crate::rules::RuleError;
 use crate::sender::{self, Sender};
 use crate::setup::{InForce, Reloader};
@@ -142,6 +143,7 @@ impl App {
         let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), robots.clone()));
         let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
         let workers = Arc::new(Workers::new(store.clone(), in_force.clone(), sources, telemetry.clone()));
+        let report_client = robots.clone();
         let sender = Arc::new(Sender::new(store.clone(), in_force.clone(), robots, telemetry.clone()));
         let flusher = Arc::new(Flusher::new(
             store.clone(),
@@ -155,6 +157,7 @@ impl App {
         let replay = spool
             .clone()
             .map(|spool| Arc::new(Replay::new(store.clone(), spool, settings.store.lane_depth, telemetry.clone())));
+        let reporter = Reporter::new(store.clone(), records.clone(), in_force.clone(), report_client, health.clone());
         let state = AdminState {
             store: store.clone(),
             spool: spool.clone(),
@@ -177,6 +180,7 @@ impl App {
             Task::supervise("workers", workers, |workers, stop| async move { workers.run(stop).await }),
             Task::supervise("sender", sender, |sender, stop| async move { sender.run(stop).await }),
             Task::supervise("directory", directory, |asks, stop| async move { asks.run(stop.draining).await }),
+            Task::supervise("report", Arc::new(reporter), |tells, stop| async move { tells.run(stop.draining).await }),
             Task::supervise("watch", reloader.clone(), |files, stop| async move { files.watch(stop.draining).await }),
         ];
         flow.extend(replay.map(|replay| {

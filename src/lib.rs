@@ -15,6 +15,7 @@
 //! - [`sender`]: claims replies, begins, posts through a channel, settles.
 //! - [`alarms`]: what somebody has to know, told outside the lanes.
 //! - [`records`]: what outlives the queue, in SQL, filled from the journal; [`zone`]: which day a moment belongs to.
+//! - [`report`]: the daily summary.
 //! - [`admin`]: probes, metrics, API for operators.
 //! - [`api_error`]: the one shape of an error answer, on both listeners.
 //! - [`listener`]: HTTP connections, bounded in number and time.
@@ -36,6 +37,7 @@ pub mod listener;
 pub mod member;
 pub mod model;
 pub mod records;
+pub mod report;
 pub mod rules;
 pub mod sender;
 pub mod setup;

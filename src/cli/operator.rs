@@ -132,7 +132,11 @@ impl Operator {
             Some(body) if status.is_success() => Ok(body),
             Some(body) if body["error"]["message"].is_string() => {
                 let message = body["error"]["message"].as_str().unwrap_or_default();
-                let mend = if matches!(status.as_u16(), 401 | 403) { "; give it with --token" } else { "" };
+                let mend = match status.as_u16() {
+                    401 | 403 => "; give a token with --token",
+                    404 => "; say where its admin listener is with --admin",
+                    _ => "",
+                };
                 Err(Failure::running(format!("the gateway at {base} refuses ({}): {message}{mend}", status.as_u16())))
             }
             _ => {

@@ -10,6 +10,7 @@ use url::{Host, Url};
 
 use super::alarms::alarms;
 use super::reader::{Table, quoted};
+use super::report::report;
 use super::route::{OFFICIAL_HOST, is_loopback};
 use super::settings::{
     Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Scope, Sender, Server, Settings, Store, WeCom,
@@ -17,6 +18,7 @@ use super::settings::{
 };
 use super::units::{self, Mend, show};
 use crate::model::Secret;
+use crate::telemetry::LogContent;
 use crate::zone::Zone;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -34,6 +36,7 @@ pub(super) fn settings(root: &mut Table) -> Settings {
         workers: root.section("workers", workers),
         sender: root.section("sender", sender),
         alarms: root.section("alarms", |t| alarms(t, &wecom)),
+        report: root.section("report", |t| report(t, &wecom)),
         wecom,
         log: root.section("log", log),
         apps: Default::default(),
@@ -325,9 +328,11 @@ fn sender(t: &mut Table) -> Sender {
 
 fn log(t: &mut Table) -> Log {
     let formats = [("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
+    let contents = [("none", LogContent::None), ("digest", LogContent::Digest), ("full", LogContent::Full)];
     Log {
         format: t.word("format", &formats).unwrap_or(LogFormat::Auto),
         level: t.parsed("level", log_level).unwrap_or_else(|| "info".into()),
+        content: t.word("content", &contents).unwrap_or_default(),
     }
 }
 

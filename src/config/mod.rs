@@ -6,7 +6,7 @@
 //! - `faults`: what is wrong, and the ledger where readers leave it;
 //! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings, `files` what
 //!   they name;
-//! - `gateway`, `alarms`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - `gateway`, `alarms`, `report`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
 //! - [`settings`]: the result.
 
 mod action;
@@ -21,6 +21,7 @@ mod llm;
 mod manners;
 mod memory;
 mod reader;
+mod report;
 mod route;
 mod rules;
 mod session;
@@ -84,7 +85,8 @@ fn read(path: &Path, environment: &Environment, ledger: &Ledger) -> Settings {
     let mut settings = read.unwrap_or_else(|| unknown_settings(&gateway));
     let apps = apps(&gateway, &settings);
     let alarms = alarms::robot(&gateway, &settings.alarms, &settings.wecom);
-    route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms), ledger);
+    let report = report::robot(&gateway, &settings.report, &settings.alarms, &settings.wecom);
+    route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms).chain(&report), ledger);
     if readable {
         memory::check(&gateway, &settings, &apps);
         folder(&gateway, &settings.store.path);

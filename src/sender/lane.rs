@@ -207,7 +207,8 @@ async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route
             context.metrics.delivered(Duration::from_millis(since_arrival));
         }
     }
-    trail::log_sent(&head.delivery, parcel.count, &sent);
+    let content = context.in_force.settings().log.content.of_body(&parcel.message);
+    trail::log_sent(&head.delivery, parcel.count, content, &sent);
     match app_state(channel, sent.verdict) {
         AppState::Held => {
             let app = &head.delivery.app;

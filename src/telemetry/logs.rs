@@ -62,6 +62,7 @@ pub fn init(log: &Log) -> Result<(), LogError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::LogContent;
 
     #[test]
     fn a_filter_is_a_level_or_pairs_and_a_typo_is_found() {
@@ -75,7 +76,7 @@ mod tests {
 
     #[test]
     fn setting_up_twice_is_no_fault() {
-        let log = Log { format: LogFormat::Json, level: "off".into() };
+        let log = Log { format: LogFormat::Json, level: "off".into(), content: LogContent::Digest };
         assert!(init(&log).is_ok() && init(&log).is_ok());
     }
 }

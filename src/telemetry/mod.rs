@@ -1,5 +1,6 @@
 //! What the gateway says of itself: logs, metrics, and whether its loops are alive.
 
+pub mod content;
 pub mod health;
 pub mod logs;
 pub mod metrics;
@@ -7,6 +8,7 @@ pub mod metrics;
 use std::sync::Arc;
 
 use crate::alarms::Alarms;
+pub use content::LogContent;
 pub use health::Health;
 pub use metrics::Metrics;
 

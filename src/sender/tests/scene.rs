@@ -260,7 +260,12 @@ impl Scene {
             },
             sender: self.sender.clone(),
             alarms: settings::Alarms { webhook: None, hook: None, window: MINUTE },
-            log: settings::Log { format: settings::LogFormat::Text, level: "info".to_owned() },
+            log: settings::Log {
+                format: settings::LogFormat::Text,
+                level: "info".to_owned(),
+                content: crate::telemetry::LogContent::Digest,
+            },
+            report: settings::Report { webhook: None, at: jiff::civil::time(9, 0, 0, 0) },
             files: Default::default(),
             apps: BTreeMap::from([(APP.to_owned(), Arc::new(app))]),
         }

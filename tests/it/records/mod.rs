@@ -2,6 +2,7 @@
 
 mod archive;
 mod away;
+mod size;
 mod stats;
 
 use serde_json::{Value, json};
