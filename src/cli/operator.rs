@@ -24,13 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Which gateway is asked.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Running {
-    /// The gateway's configuration, whose [admin] says where it listens and which tokens it takes.
+    /// The gateway's configuration, whose admin section says where it listens and which tokens it takes.
     #[arg(long, default_value = "config/gateway.toml", conflicts_with = "admin")]
     config: PathBuf,
     /// Its admin listener, such as http://10.0.0.5:8081, instead of --config.
     #[arg(long, value_name = "URL", value_parser = base)]
     admin: Option<Url>,
-    /// A token of its [admin] tokens [default: the environment's WECOM_GATEWAY_TOKEN, else one of --config].
+    /// A token that it takes; else that of WECOM_GATEWAY_TOKEN in the environment, else one of --config.
     #[arg(long, value_parser = |text: &str| Ok::<_, Infallible>(Secret::new(text)))]
     token: Option<Secret>,
 }
