@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How an element is named in answers.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// What keeps a headless browser to itself.
-const SWITCHES: [&str; 9] = [
+const SWITCHES: [&str; 10] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -28,6 +28,7 @@ const SWITCHES: [&str; 9] = [
     "--disable-component-update",
     "--disable-sync",
     "--disable-dev-shm-usage",
+    "--window-size=1200,900",
 ];
 
 /// A browser with one window; gone with its handle.

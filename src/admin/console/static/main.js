@@ -58,7 +58,8 @@ function login() {
   const wrong = token.get() && el("div.tag.bad", { role: "alert" }, t("login_refused"));
   token.set("");
   const form = el("form.row", { onsubmit: (event) => { event.preventDefault(); token.set(field.value.trim()); draw(); } },
-    field, el("button.first", { type: "submit" }, t("login")));
+    // For whatever keeps passwords: it wants to know whose.
+    el("input", { type: "text", autocomplete: "username", value: "wecom-gateway", hidden: true }), field, el("button.first", { type: "submit" }, t("login")));
   document.getElementById("app").replaceChildren(
     el("main", el("section.card.login", el("h1", "wecom-gateway"), el("p.soft", { style: "margin:0" }, t("login_hint")), wrong, form)));
   field.focus();

@@ -2,7 +2,7 @@
 
 import { change, list } from "./api.js";
 import { attempt, button, confirm, el, empty, head, moment, region, table, tag, toast } from "./ui.js";
-import { meaning, mood, t } from "./words.js";
+import { mood, t } from "./words.js";
 
 const STATES = ["", "unknown", "dead", "dropped"];
 const ACTIONS = { resend: ["resend", "resend_hint", false], delivered: ["delivered_act", "delivered_hint", false], discard: ["discard", "discard_hint", true] };
@@ -62,13 +62,13 @@ export function settle(main, wanted) {
     onchange: (event) => { event.target.checked ? chosen.add(delivery.id) : chosen.delete(delivery.id); drawMany(); } });
   const columns = [
     { label: "", of: box1 },
-    { label: t("state"), of: (one) => el("div", tag(meaning(one.state), mood(one.state)), el("div.under", one.reason ?? "", one.errcode != null && ` · ${one.errcode}`)) },
+    { label: t("state"), of: (one) => el("div", tag(t(one.state), mood(one.state)), el("div.under", one.reason ?? "", one.errcode != null && ` · ${one.errcode}`)) },
     { label: t("chat"), of: (one) => el("div", one.chat, el("div.under", one.app)) },
     { label: t("delivery"), of: (one) => el("a.mono", { href: `#/find/${encodeURIComponent(one.id)}` }, one.id) },
     { label: t("when"), of: (one) => el("span.small", moment(one.at)) },
     { label: "", actions: true, of: (one) => Object.entries(ACTIONS).map(([action, [label, , danger]]) => button(t(label), () => act(action, [one]), danger ? "danger" : "")) },
   ];
-  const tabs = STATES.map((one) => el("a", { href: `#/settle/${one}`, "aria-current": one === state && "true" }, one ? meaning(one) : t("all")));
+  const tabs = STATES.map((one) => el("a", { href: `#/settle/${one}`, "aria-current": one === state && "true" }, one ? t(one) : t("all")));
 
   main.append(head(t("settle"), button(t("refresh"), () => refresh())), el("div.row", el("nav", tabs), many), box);
   refresh();
