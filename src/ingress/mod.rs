@@ -33,7 +33,7 @@ use crate::model::{ChatKind, Lane, Message, digest_id, now_ms};
 use crate::records::Copies;
 use crate::setup::InForce;
 use crate::store::Arrival;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::{Metrics, Recent};
 use crate::wecom::payload::{self, Payload};
 use intake::Taken;
 use query::Query;
@@ -52,15 +52,22 @@ struct Inner {
     intake: Arc<Intake>,
     copies: Arc<Copies>,
     metrics: Arc<Metrics>,
+    recent: Arc<Recent>,
     window: Arc<Window>,
 }
 
 impl Ingress {
     /// An endpoint for the apps that are in force, whose messages `intake` takes; the copies that never come so far are
     /// counted in `copies`.
-    pub fn new(in_force: Arc<InForce>, intake: Intake, copies: Arc<Copies>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(
+        in_force: Arc<InForce>,
+        intake: Intake,
+        copies: Arc<Copies>,
+        metrics: Arc<Metrics>,
+        recent: Arc<Recent>,
+    ) -> Self {
         let (window, intake) = (Arc::new(Window::new(in_force.settings().dedup.window)), Arc::new(intake));
-        Self(Arc::new(Inner { in_force, intake, copies, metrics, window }))
+        Self(Arc::new(Inner { in_force, intake, copies, metrics, recent, window }))
     }
 
     /// `GET|POST /callback/{app}`, with or without a slash at its end; everything else is 404.
@@ -144,6 +151,7 @@ impl Inner {
         let refusal = match answer {
             Ok((response, result)) => {
                 self.metrics.callback(app, result, began.elapsed());
+                self.recent.note(app, request_id, result, None);
                 return with_request_id(response, request_id);
             }
             Err(refusal) => refusal,
@@ -151,7 +159,9 @@ impl Inner {
         let (status, code) = (refusal.status(), refusal.code());
         self.metrics.callback(app, code, began.elapsed());
         warn!(request_id, app, code, status = status.as_u16(), reason = %refusal, "callback refused");
-        let mut response = ApiError::new(status, code, refusal.told()).respond(request_id);
+        let told = refusal.told();
+        self.recent.note(app, request_id, code, Some(told.clone()));
+        let mut response = ApiError::new(status, code, told).respond(request_id);
         if let Refusal::Method(allowed) = refusal {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
         }

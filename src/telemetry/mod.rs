@@ -4,6 +4,7 @@ pub mod content;
 pub mod health;
 pub mod logs;
 pub mod metrics;
+mod recent;
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use crate::alarms::Alarms;
 pub use content::LogContent;
 pub use health::Health;
 pub use metrics::Metrics;
+pub use recent::{Callback, Recent};
 
 /// Where a loop tells how it fares. Clones are the same.
 #[derive(Clone)]
