@@ -16,7 +16,8 @@ use super::auth::Operator;
 use super::{AdminState, Failure};
 use crate::config::settings::{Scope, Terms};
 use crate::config::units;
-use crate::member::{Contact, MAX_FIELD, MAX_USER_ID, MemberKey, Profile, field_value, is_user_id, masked};
+use crate::mask;
+use crate::member::{Contact, MAX_FIELD, MAX_USER_ID, MemberKey, Profile, field_value, is_user_id};
 use crate::store::{FieldChange, ProfileChange, UserChange};
 
 /// Most contact fields in one change.
@@ -109,7 +110,7 @@ async fn item(state: &AdminState, app: String, sender: String, scope: Scope) -> 
     let Profile { user, contact } = state.store.members().read_profile(&MemberKey::new(&app, &sender)).await?;
     let user_id_ttl_ms = user.as_ref().map(|user| u64::try_from(user.left.as_millis()).unwrap_or(u64::MAX));
     let renew_on_use = user.as_ref().is_some_and(|user| user.renew.is_some());
-    let contact = if scope >= Scope::Admin { contact } else { masked(&contact) };
+    let contact = if scope >= Scope::Admin { contact } else { mask::contact(&contact) };
     Ok(UserItem { app, sender, user_id: user.map(|user| user.id), user_id_ttl_ms, renew_on_use, contact })
 }
 
