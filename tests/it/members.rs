@@ -1,16 +1,12 @@
-//! Whole gateways and their members: who they are in every chat, what they may, how fast, and that counting for many of
-//! them at once over two processes loses and mixes nothing.
+//! Whole gateways and their members: who they are in every chat, what they may, and how fast.
 
-use std::collections::BTreeMap;
-
-use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 use wecom_gateway::sim::scenario::robot_app;
-use wecom_gateway::sim::{FakeWeCom, Options, Scenario, ServiceAnswer, Tag, robot_text};
+use wecom_gateway::sim::{FakeWeCom, Options, Scenario, ServiceAnswer};
 
 use crate::on_both_stores;
-use crate::world::{APP, On, World, caller, key};
+use crate::world::{APP, On, World};
 
 const PHONE: &str = "13800138000";
 
@@ -259,47 +255,6 @@ async fn a_use_renews_a_binding() {
             let left: u64 = world.redis().command(&["PTTL", &name]).await;
             assert_eq!((last_sender(&world)["user_id"].clone(), left > 3_000_000), (json!("u-7"), renew), "{left}");
         }
-        world.end().await;
-    };
-    tokio::time::timeout(crate::world::TEST, test).await.expect("within its time");
-}
-
-/// Ten members of one chat, ten quick messages each, over two gateways: each counts their own, nobody loses a step.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counting_over_two_gateways_loses_and_mixes_nothing() {
-    let test = async {
-        let mut world = world(On::Redis, |_, _| {}).await;
-        let records = world.records();
-        let same = |fake: &FakeWeCom, scenario: Scenario| {
-            scenario.app(APP, robot_app(fake, APP, &["c1".to_owned()])).set("database", "url", records)
-        };
-        let (second, scenario) = world.beside(same).await;
-        let beside = caller(&second, &scenario, APP);
-        world.fake.service().always("orders", ServiceAnswer::Counted.after(Default::default()));
-        // A member writes again once the last message was acked, by whichever gateway: nobody waits for answers.
-        let members = (0..10u64).map(|member| {
-            let (world, beside) = (&world, &beside);
-            async move {
-                for n in 1..=10 {
-                    let (sender, serial) = (format!("u{member}"), 10 * member + n);
-                    let payload = robot_text("c1", &sender, &format!("m{serial}"), &format!("/query {serial}"));
-                    let caller = if n % 2 == 0 { beside } else { &world.caller };
-                    assert_eq!(caller.post(&payload).await, Some(200), "{serial}");
-                }
-            }
-        });
-        join_all(members).await;
-        world.fake.until(|fake| fake.texts(&key("c1")).len() == 100).await;
-        let mut counts: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-        for text in world.texts("c1") {
-            let n = text.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{text}"));
-            counts.entry(Tag::of(&text).expect("a tag").sender).or_default().push(n);
-        }
-        assert_eq!(counts.len(), 10);
-        for (sender, counted) in counts {
-            assert_eq!(counted, (1..=10).collect::<Vec<_>>(), "{sender}");
-        }
-        second.stop().await;
         world.end().await;
     };
     tokio::time::timeout(crate::world::TEST, test).await.expect("within its time");
