@@ -48,6 +48,8 @@ pub(super) struct ChatItem {
     wake_in_ms: Option<u64>,
     weight: u32,
     state: ChatState,
+    /// Whether its members are not answered.
+    muted: bool,
     last_error: Option<String>,
     /// What holds its whole app up, where that concerns it.
     hold: Option<String>,
@@ -107,7 +109,7 @@ fn configured(state: &AdminState) -> BTreeSet<(String, String)> {
 }
 
 fn leaves_a_trace(status: &ChatStatus) -> bool {
-    status.depth > 0 || status.paused || status.dead.is_some() || status.weight.is_some()
+    status.depth > 0 || status.paused || status.muted || status.dead.is_some() || status.weight.is_some()
 }
 
 fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
@@ -127,6 +129,7 @@ fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
         wake_in_ms: status.parked.as_ref().map(|(_, rest)| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
         weight: status.weight.or(configured.map(|chat| chat.weight)).unwrap_or(1),
         state: if is_held { ChatState::Paused } else { chat_state(&status, is_dead) },
+        muted: status.muted,
         last_error: status.last_error,
         hold,
         app,
@@ -189,6 +192,7 @@ mod tests {
             leased: false,
             parked: None,
             paused: false,
+            muted: false,
             dead: None,
             weight: None,
             last_error: None,

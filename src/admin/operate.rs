@@ -27,6 +27,8 @@ pub(super) struct ChatPatch {
     #[serde(default, deserialize_with = "said")]
     paused: Option<Option<bool>>,
     dead: Option<bool>,
+    /// As the admins' commands do: whether its members are not answered.
+    muted: Option<bool>,
 }
 
 /// Tells a field that is null from one that is not there.
@@ -42,7 +44,9 @@ impl ChatPatch {
                 fault("weight: write 1 to 100, or null for the configured one")
             }
             Self { dead: Some(true), .. } => fault("dead: only false can be set; a chat dies by what WeCom answers"),
-            Self { weight: None, paused: None, dead: None } => fault("nothing to change: write weight, paused or dead"),
+            Self { weight: None, paused: None, dead: None, muted: None } => {
+                fault("nothing to change: write weight, paused, dead or muted")
+            }
             _ => Ok(self),
         }
     }
@@ -56,17 +60,21 @@ pub(super) async fn chat(
     body: Result<Json<ChatPatch>, JsonRejection>,
 ) -> Result<Json<ChatItem>, Failure> {
     let (Path((app, chat)), Json(patch)) = (path?, body?);
-    let ChatPatch { weight, paused, dead } = patch.checked()?;
+    let ChatPatch { weight, paused, dead, muted } = patch.checked()?;
     known(&state, &app, &chat).await?;
+    let lane = Lane::of_chat(&app, &chat);
+    if let Some(muted) = muted {
+        state.store.members().mute(&lane, muted).await?;
+    }
     let tuning = Tuning {
-        lane: Lane::of_chat(&app, &chat),
+        lane,
         weight,
         paused: paused.map(Option::unwrap_or_default),
         revive: dead == Some(false),
         turn: configured_turn(&state, &app, &chat),
     };
     state.store.tune(tuning).await?;
-    info!(by = who.name, app, chat_id = chat, ?weight, ?paused, ?dead, "an operator changed a chat");
+    info!(by = who.name, app, chat_id = chat, ?weight, ?paused, ?dead, ?muted, "an operator changed a chat");
     shown(&state, &app, &chat).await.map(Json)
 }
 
