@@ -11,6 +11,7 @@ mod auth;
 mod chats;
 mod failure;
 mod masked;
+mod object;
 mod operate;
 mod probes;
 mod replies;

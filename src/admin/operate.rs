@@ -3,7 +3,7 @@
 //! What is decided stands in the store, in the chat's own slot and in one step, so that it holds for every process and through
 //! any crash; the records follow by the journal. A delivery is ended by hand once: whoever comes second is told so (409).
 
-use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -13,6 +13,7 @@ use tracing::info;
 
 use super::auth::Operator;
 use super::chats::{ChatItem, known, shown};
+use super::object::Object;
 use super::{AdminState, Failure};
 use crate::model::{Delivery, Lane, Outcome, now_ms, resend_id};
 use crate::records::EndedDelivery;
@@ -57,9 +58,9 @@ pub(super) async fn chat(
     State(state): State<AdminState>,
     Extension(who): Extension<Operator>,
     path: Result<Path<(String, String)>, PathRejection>,
-    body: Result<Json<ChatPatch>, JsonRejection>,
+    body: Result<Object<ChatPatch>, Failure>,
 ) -> Result<Json<ChatItem>, Failure> {
-    let (Path((app, chat)), Json(patch)) = (path?, body?);
+    let (Path((app, chat)), Object(patch)) = (path?, body?);
     let ChatPatch { weight, paused, dead, muted } = patch.checked()?;
     known(&state, &app, &chat).await?;
     let lane = Lane::of_chat(&app, &chat);
@@ -120,9 +121,9 @@ pub(super) async fn delivery(
     State(state): State<AdminState>,
     Extension(who): Extension<Operator>,
     id: Result<Path<String>, PathRejection>,
-    body: Result<Json<DeliveryAction>, JsonRejection>,
+    body: Result<Object<DeliveryAction>, Failure>,
 ) -> Result<Json<Value>, Failure> {
-    let (Path(id), Json(DeliveryAction { action })) = (id?, body?);
+    let (Path(id), Object(DeliveryAction { action })) = (id?, body?);
     let unknown = || Failure::new(StatusCode::NOT_FOUND, "unknown_delivery", "the records know no delivery of this id");
     let ended = state.records.delivery(&id).await?.ok_or_else(unknown)?;
     may_be_ended(&ended)?;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use tracing::info;
 
 use super::auth::Operator;
+use super::object::Object;
 use super::{AdminState, Failure};
 use crate::config::settings::{Scope, Terms};
 use crate::config::units;
@@ -74,9 +75,9 @@ pub(super) async fn put(
     State(state): State<AdminState>,
     Extension(operator): Extension<Operator>,
     who: Who,
-    body: Result<Json<UserPut>, JsonRejection>,
+    body: Result<Object<UserPut>, Failure>,
 ) -> Result<Json<UserItem>, Failure> {
-    let ((app, sender), Json(put)) = (known(&state, who)?, body?);
+    let ((app, sender), Object(put)) = (known(&state, who)?, body?);
     let user = put.user()?;
     let contact = put.contact()?;
     let (binds, fields) = (matches!(user, Some(UserChange::Bind { .. })), contact.len());

@@ -95,6 +95,8 @@ async fn what_can_not_be_kept_is_refused_whole() {
     let long = format!(r#"{{"contact": {{"name": "{}"}}}}"#, "x".repeat(257));
     for body in [
         "{}",
+        "[]",
+        r#"["u-7", "1d"]"#,
         r#"{"user_id": ""}"#,
         r#"{"user_id": "a\nb"}"#,
         r#"{"user_id": "u", "ttl": "week"}"#,
