@@ -31,6 +31,8 @@ pub struct Setup {
     pub push_again: Duration,
     /// `[log] level`
     pub log: &'static str,
+    /// The robot of the fake that alarms are told by.
+    pub alarm_robot: Option<&'static str>,
     /// What a mention does instead of asking the team's service.
     pub mention: Option<Value>,
 }
@@ -69,6 +71,7 @@ impl Setup {
             lease: Duration::from_secs(if let On::Redis = on { 3 } else { 30 }),
             push_again: PUSH_AGAIN,
             log: "warn,wecom_gateway::app=info",
+            alarm_robot: None,
             mention: None,
         }
     }
@@ -77,7 +80,7 @@ impl Setup {
 impl Fleet {
     /// Folders and configuration files; no gateway runs yet.
     pub async fn new(setup: Setup) -> Self {
-        let Setup { on, gateways, chats, pace, fake, lease, push_again, log, mention } = setup;
+        let Setup { on, gateways, chats, pace, fake, lease, push_again, log, alarm_robot, mention } = setup;
         let fake = FakeWeCom::start(Options { action_secret: Some("s3cret".into()), ..fake }).await.unwrap();
         let redis = matches!(on, On::Redis).then(|| RedisServer::spawn(DURABLE));
         let records = tempfile::tempdir().unwrap();
@@ -90,6 +93,9 @@ impl Fleet {
             let mut scenario = Scenario::new(&fake).unwrap().app(APP, app.clone());
             if let Some(redis) = &redis {
                 scenario = scenario.on_redis(redis.url().expose());
+            }
+            if let Some(robot) = alarm_robot {
+                scenario = scenario.set("alarms", "webhook", fake.webhook(robot, "ops"));
             }
             let millis = |part: f64| format!("{}ms", lease.mul_f64(part).as_millis());
             let scenario = scenario
