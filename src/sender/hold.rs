@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
 use crate::model::Secret;
+use crate::setup::InForce;
 use crate::store::{Note, NoteWrite, SharedStore};
 
 /// How often the notes are read.
@@ -32,8 +33,6 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// The holds of all apps, as this process knows them.
 pub struct Holds {
     store: SharedStore,
-    /// Apps with an API side.
-    apps: Vec<String>,
     held: Mutex<HashMap<String, Held>>,
 }
 
@@ -65,8 +64,8 @@ impl Held {
 
 impl Holds {
     /// Nothing held yet, as far as is known.
-    pub fn new(store: SharedStore, apps: Vec<String>) -> Self {
-        Self { store, apps, held: Mutex::default() }
+    pub fn new(store: SharedStore) -> Self {
+        Self { store, held: Mutex::default() }
     }
 
     /// Why this app is held, where it is.
@@ -154,24 +153,26 @@ impl Holds {
         }
     }
 
-    /// Reads the notes until `stop`.
-    pub(super) async fn watch_until(&self, stop: &CancellationToken) {
-        if self.apps.is_empty() {
-            return;
-        }
+    /// Reads the notes of the apps with an API side until `stop`.
+    pub(super) async fn watch_until(&self, in_force: &InForce, stop: &CancellationToken) {
         loop {
-            self.look().await;
+            let settings = in_force.settings();
+            let apps = settings.apps.values().filter(|app| app.api.is_some());
+            let apps: Vec<&str> = apps.map(|app| app.id.as_str()).collect();
+            if !apps.is_empty() {
+                self.look(&apps).await;
+            }
             if stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
                 return;
             }
         }
     }
 
-    async fn look(&self) {
-        match self.store.read_notes(self.apps.iter().map(|app| Note::hold(app)).collect()).await {
+    async fn look(&self, apps: &[&str]) {
+        match self.store.read_notes(apps.iter().map(|app| Note::hold(app)).collect()).await {
             Ok(noted) => {
                 let texts = noted.into_iter().map(|noted| noted.map(|noted| noted.value.expose().to_owned()));
-                self.apps.iter().zip(texts).for_each(|(app, text)| self.learn(app, text));
+                apps.iter().zip(texts).for_each(|(app, text)| self.learn(app, text));
             }
             Err(error) => debug!(%error, "what holds the apps could not be read"),
         }
@@ -194,7 +195,7 @@ impl Holds {
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<String, Held>> {
-        // Every change under the lock is one insert or remove: nothing can be half done.
+        // Nothing under the lock can stop half way.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -204,11 +205,13 @@ mod tests {
     use super::*;
     use crate::store::embedded::EmbeddedStore;
 
+    const APPS: [&str; 2] = ["app", "other"];
+
     /// Two processes, and the store that they share.
     fn two() -> (tempfile::TempDir, SharedStore, Holds, Holds) {
         let folder = tempfile::tempdir().unwrap();
         let store: SharedStore = EmbeddedStore::open(folder.path(), 1).unwrap();
-        let holds = || Holds::new(store.clone(), vec!["app".into(), "other".into()]);
+        let holds = || Holds::new(store.clone());
         let (a, b) = (holds(), holds());
         (folder, store, a, b)
     }
@@ -226,7 +229,7 @@ mod tests {
         let (_folder, store, a, b) = two();
         assert_eq!(a.aside("app").await, None);
         a.hold("app", "errcode 60020").await;
-        b.look().await;
+        b.look(&APPS).await;
         for holds in [&a, &b] {
             assert_eq!(holds.reason("app").as_deref(), Some("errcode 60020"));
             let aside = holds.aside("app").await.expect("nobody tries in the first minute");
@@ -252,8 +255,8 @@ mod tests {
         // What was under way meanwhile is no try.
         a.hold("app", "errcode 60020").await;
         for (minutes, [trying, other]) in [(1, [&a, &b]), (2, [&b, &a]), (4, [&b, &a]), (8, [&a, &b]), (10, [&a, &b])] {
-            other.look().await;
-            trying.look().await;
+            other.look(&APPS).await;
+            trying.look(&APPS).await;
             assert_eq!((every(trying), every(other)), (Some(minutes), Some(minutes)));
             // Not before its time, whoever asks.
             for holds in [trying, other] {
@@ -265,7 +268,7 @@ mod tests {
             trying.hold("app", "errcode 60020").await;
             assert_eq!(trying.reason("app").as_deref(), Some("errcode 60020"));
         }
-        a.look().await;
+        a.look(&APPS).await;
         assert_eq!(every(&a), Some(10));
         // Once it was lifted, it begins anew.
         a.lift("app").await;
@@ -277,17 +280,17 @@ mod tests {
     async fn the_first_that_gets_through_lifts_it_for_all() {
         let (_folder, store, a, b) = two();
         a.hold("app", "errcode 45009").await;
-        b.look().await;
+        b.look(&APPS).await;
         pass(&store, [&a, &b]).await;
         assert_eq!(b.aside("app").await, None);
         b.lift("app").await;
-        a.look().await;
+        a.look(&APPS).await;
         for holds in [&a, &b] {
             assert_eq!((holds.reason("app"), holds.aside("app").await), (None, None));
         }
         // A hold that follows has its own first minute.
         a.hold("app", "errcode 60020").await;
-        b.look().await;
+        b.look(&APPS).await;
         assert!(a.aside("app").await.is_some() && b.aside("app").await.is_some());
     }
 }

@@ -10,7 +10,6 @@ mod channels;
 mod compare;
 mod crash;
 mod gateway;
-
 mod hands;
 mod mariadb_server;
 mod members;
@@ -20,6 +19,7 @@ mod pace;
 mod proxy;
 mod records;
 mod redis_server;
+mod reload;
 mod sessions;
 mod simulate;
 mod spool;

@@ -17,7 +17,7 @@ mod merged;
 mod model;
 mod owner;
 mod points;
-mod process;
+pub mod process;
 mod rolling;
 mod soak;
 mod stopped;
