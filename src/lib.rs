@@ -8,7 +8,7 @@
 //! - [`ingress`]: the callback endpoint: verify, decrypt, parse, enqueue, ack.
 //! - [`wecom`]: the protocol: crypto, payloads, message kinds and limits, verdicts. Pure.
 //! - [`model`]: message, reply, delivery, lane, ids.
-//! - [`member`]: who a member is beyond one chat: the contact book.
+//! - [`member`]: who a member is beyond one chat: the contact book; [`mask`]: phone numbers as others see them.
 //! - [`directory`]: what WeCom itself tells of contacts, in the background.
 //! - [`store`]: lanes, marks, leases, pace, journal: one trait, two implementations.
 //! - [`worker`]: claims messages, applies [`rules`], runs an [`action`], commits the replies.
@@ -34,6 +34,7 @@ mod crash;
 pub mod directory;
 pub mod ingress;
 pub mod listener;
+pub mod mask;
 pub mod member;
 pub mod model;
 pub mod records;

@@ -180,6 +180,11 @@ impl MessageKey {
         let mut parts = self.0.splitn(4, ':').map(decode);
         std::array::from_fn(|_| parts.next().unwrap_or_default())
     }
+    /// The lane of its chat.
+    pub fn chat_lane(&self) -> Lane {
+        let [app, chat, ..] = self.parts();
+        Lane::of_chat(&app, &chat)
+    }
     /// `app:chat:sender`: the name of its sender's session in its chat.
     pub fn session(&self) -> &str {
         self.0.rsplit_once(':').map_or(self.0.as_str(), |(session, _)| session)

@@ -1,8 +1,8 @@
 //! The operators' listener: console, probes, metrics and the API (contract, section 4).
 //!
 //! What always holds: every answer carries `X-Request-Id`; every error, from a wrong path to a lost database, has the
-//! one shape of [`crate::api_error`]; nothing but the probes and the console's static files answers to a stranger; nothing here moves a message or a reply
-//! to another chat.
+//! one shape of [`crate::api_error`]; nothing but the probes and the console's static files answers to a stranger; nothing here
+//! moves a message or a reply to another chat; phone numbers are whole for scope `admin` alone.
 //!
 //! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`: a peer whose address is not known counts as a
 //! stranger.
@@ -13,6 +13,8 @@ mod chats;
 mod configuration;
 mod console;
 mod failure;
+mod masked;
+mod object;
 mod operate;
 mod probes;
 mod replies;
@@ -100,6 +102,7 @@ pub fn router(state: AdminState) -> Router {
         )
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn(masked::below_admin))
         .layer(only(Scope::Read));
     Router::new()
         .route("/livez", get(probes::livez))

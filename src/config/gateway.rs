@@ -24,6 +24,22 @@ use crate::zone::Zone;
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What an app's file is most likely to hold by mistake; `kafka` and `telemetry` are told of by themselves.
+pub(super) const SECTIONS: [&str; 12] = [
+    "server",
+    "admin",
+    "wecom",
+    "store",
+    "database",
+    "dedup",
+    "workers",
+    "sender",
+    "alarms",
+    "log",
+    "kafka",
+    "telemetry",
+];
+
 /// The whole file; its apps are read after it.
 pub(super) fn settings(root: &mut Table) -> Settings {
     let wecom = root.section("wecom", wecom);
@@ -50,6 +66,10 @@ pub(super) fn settings(root: &mut Table) -> Settings {
     if root.take("kafka").is_some() {
         root.fault("kafka", "pushes from Kafka are not available in this version: remove the section");
     }
+    root.belong_elsewhere(
+        &super::app::SECTIONS,
+        "is of one app, and belongs in its file, apps/<id>.toml beside this one",
+    );
     root.section("telemetry", |t| {
         if t.take("otlp").is_some() {
             t.fault("otlp", "exporting traces is not available in this version: remove the key; GET /metrics is there");

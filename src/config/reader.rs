@@ -130,6 +130,15 @@ impl<'a> Table<'a> {
         self.values.remove(key)
     }
 
+    /// Blames keys that only another file has.
+    pub(super) fn belong_elsewhere(&mut self, keys: &[&str], where_to: &str) {
+        for key in keys {
+            if self.values.remove(*key).is_some() {
+                self.fault(key, format!("{where_to}: move it there"));
+            }
+        }
+    }
+
     /// Drops what is left, unjudged: for tables whose fault has been told already.
     pub(super) fn drop_rest(&mut self) {
         self.values.clear();

@@ -9,7 +9,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::page::{Cursor, Page};
-use super::trail::{DECISIVE, PASSING};
+use super::trail::{DECISIVE, DISCARDED, PASSING};
 use super::{Records, RecordsError};
 use crate::model::{Delivery, MessageKey, Outcome};
 use crate::store::{CONTENT, Stage};
@@ -153,7 +153,7 @@ impl Records {
         Ok(Some(ended))
     }
 
-    /// Deliveries in one of `states`, newest first.
+    /// Deliveries in one of `states`, newest first; not those that an operator discarded: they wait for nobody.
     ///
     /// # Errors
     /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
@@ -169,9 +169,10 @@ impl Records {
         for state in states {
             let rows = sqlx::query(
                 "SELECT id, app, chat, msg_id, request_id, state, reason, errcode, at FROM deliveries \
-                WHERE state = ? AND at <= ? AND (at < ? OR id < ?) ORDER BY at DESC, id DESC LIMIT ?",
+                WHERE state = ? AND (reason IS NULL OR reason <> ?) AND at <= ? AND (at < ? OR id < ?) \
+                ORDER BY at DESC, id DESC LIMIT ?",
             );
-            let rows = rows.bind(state.as_str()).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
+            let rows = rows.bind(state.as_str()).bind(DISCARDED).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
             for row in rows.fetch_all(self.reading().await?).await? {
                 found.push((row.try_get("at")?, delivery(&row)?));
             }

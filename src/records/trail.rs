@@ -112,6 +112,9 @@ pub const DECISIVE: [Stage; 6] =
 /// them back.
 pub const PASSING: [Stage; 2] = [Stage::Duplicate, Stage::Retried];
 
+/// The reason of a delivery that an operator gave up.
+pub(super) const DISCARDED: &str = "discarded";
+
 /// The rows that follow from a message's steps (at least one).
 pub fn fold<'s>(steps: impl IntoIterator<Item = &'s Step>) -> (MessageRow, Vec<DeliveryRow>) {
     let mut steps: Vec<&Step> = steps.into_iter().collect();
@@ -204,7 +207,7 @@ fn operate(rows: &mut BTreeMap<String, DeliveryRow>, step: &Step) {
     let (state, reason) = match action.as_str() {
         "resend" => (Outcome::Resent, None),
         "delivered" => (Outcome::Delivered, Some("confirmed")),
-        "discard" => (Outcome::Dropped, Some("discarded")),
+        "discard" => (Outcome::Dropped, Some(DISCARDED)),
         _ => return,
     };
     if let Some(again) = step.text("resent_as") {

@@ -19,11 +19,13 @@ pub struct ChatStatus {
     pub parked: Option<(String, Duration)>,
     /// An operator paused it.
     pub paused: bool,
+    /// An admin or an operator muted it: no message of it is answered.
+    pub muted: bool,
     /// The route by which it is dead.
     pub dead: Option<RouteDigest>,
     /// An operator's weight.
     pub weight: Option<u32>,
-    /// The last failure, in words.
+    /// The last failure since it was last revived, in words.
     pub last_error: Option<String>,
 }
 

@@ -3,6 +3,7 @@
 use rusqlite::Row;
 
 use super::chat::{Chat, State};
+use super::members::is_muted;
 use super::step::Step;
 use crate::model::{Lane, RouteDigest};
 use crate::store::{ChatStatus, Depth, JournalBatch, Result};
@@ -17,7 +18,8 @@ pub(super) fn ping(step: &Step<'_>) -> Result<()> {
 }
 
 pub(super) fn chat(step: &Step<'_>, lane: &Lane) -> Result<ChatStatus> {
-    let Some(chat) = Chat::find(step, lane)? else { return Ok(idle(lane)) };
+    let muted = is_muted(step, lane)?;
+    let Some(chat) = Chat::find(step, lane)? else { return Ok(idle(lane, muted)) };
     let waits = chat.due > step.now;
     Ok(ChatStatus {
         lane: lane.clone(),
@@ -26,13 +28,14 @@ pub(super) fn chat(step: &Step<'_>, lane: &Lane) -> Result<ChatStatus> {
         leased: chat.state == State::Leased && waits,
         parked: chat.parked_for.filter(|_| chat.state == State::Parked && waits).map(|why| (why, step.until(chat.due))),
         paused: chat.paused,
+        muted,
         dead: chat.dead.map(RouteDigest::from_encoded),
         weight: chat.weight,
         last_error: chat.last_error,
     })
 }
 
-fn idle(lane: &Lane) -> ChatStatus {
+fn idle(lane: &Lane, muted: bool) -> ChatStatus {
     ChatStatus {
         lane: lane.clone(),
         depth: 0,
@@ -40,6 +43,7 @@ fn idle(lane: &Lane) -> ChatStatus {
         leased: false,
         parked: None,
         paused: false,
+        muted,
         dead: None,
         weight: None,
         last_error: None,

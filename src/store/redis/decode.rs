@@ -279,7 +279,7 @@ pub(super) fn chat(value: Value, lane: Lane) -> Result<ChatStatus> {
     {
         return unexpected(&word(value)?.0);
     }
-    let [depth, oldest, leased, why, still, paused, dead, weight, last_error] = tuple(value)?;
+    let [depth, oldest, leased, why, still, paused, muted, dead, weight, last_error] = tuple(value)?;
     let (why, still): (Option<String>, _) = (plain(why)?, milliseconds(still)?);
     Ok(ChatStatus {
         lane,
@@ -288,6 +288,7 @@ pub(super) fn chat(value: Value, lane: Lane) -> Result<ChatStatus> {
         leased: plain(leased)?,
         parked: why.map(|why| (why, still)),
         paused: plain(paused)?,
+        muted: plain(muted)?,
         dead: plain::<Option<String>>(dead)?.map(RouteDigest::from_encoded),
         weight: plain(weight)?,
         last_error: plain(last_error)?,

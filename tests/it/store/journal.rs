@@ -111,6 +111,7 @@ pub async fn a_chat_tells_its_state(fixture: &impl Fixture) {
         leased: false,
         parked: None,
         paused: false,
+        muted: false,
         dead: None,
         weight: None,
         last_error: None,
@@ -127,7 +128,13 @@ pub async fn a_chat_tells_its_state(fixture: &impl Fixture) {
     begin(&store, begin_of(&head)).await;
     settle(&store, settle_of(&head, Fate::Delivered)).await;
     send(&store, Fate::Delivered).await;
-    assert_eq!(ask().await[1], ChatStatus { lane: lane("chat"), ..idle });
+    assert_eq!(ask().await[1], ChatStatus { lane: lane("chat"), ..idle.clone() });
+    // A chat of which nothing else is known can be muted too.
+    for chat in ["never seen", "chat"] {
+        store.members().mute(&lane(chat), true).await.expect("mutes");
+    }
+    let muted = |chat: &str| ChatStatus { lane: lane(chat), muted: true, ..idle.clone() };
+    assert_eq!(ask().await, [muted("never seen"), muted("chat")]);
 }
 
 pub async fn a_dead_chat_tells_its_route_and_last_error(fixture: &impl Fixture) {
@@ -140,11 +147,20 @@ pub async fn a_dead_chat_tells_its_route_and_last_error(fixture: &impl Fixture) 
     let status = async || store.chats(vec![lane("chat")]).await.expect("chats").remove(0);
     let dead = status().await;
     assert_eq!((dead.dead, dead.last_error.as_deref()), (Some(route("home")), Some("93000: 机器人不在群里")));
-    // Nothing said leaves the error as it is; a revival clears the mark alone.
+    // Nothing said leaves the error as it is; a revival clears what the chat died of too.
     send_dropped(&store).await;
+    assert!(status().await.last_error.is_some());
     store.revive(&lane("chat")).await.expect("revive");
     let revived = status().await;
-    assert_eq!((revived.dead, revived.last_error.is_some()), (None, true));
+    assert_eq!((revived.dead, revived.last_error), (None, None));
+    // What is no revival clears nothing.
+    queue(&store, LEVEL, vec![reply("r2", "chat", 0, "c")]).await;
+    let head = take_reply(&store).await;
+    begin(&store, begin_of(&head)).await;
+    let again = Fate::Again { park: Duration::ZERO, why: ParkReason::Transient };
+    settle(&store, Settle { last_error: Some("not sent".into()), ..settle_of(&head, again) }).await;
+    store.revive(&lane("chat")).await.expect("revive");
+    assert_eq!(status().await.last_error.as_deref(), Some("not sent"));
 }
 
 async fn send_dropped(store: &SharedStore) {
