@@ -4,6 +4,7 @@
 mod compare;
 mod demo;
 mod empty_redis;
+mod explain;
 mod figures;
 mod progress;
 mod serve;
@@ -35,6 +36,8 @@ enum Command {
     Serve(ConfigFile),
     /// Load and validate everything that `serve` would; prints each fault with file, key and mend.
     Check(ConfigFile),
+    /// Say of a callback as it was received what holds and what fails, step by step, without sending anything.
+    Explain(explain::Options),
     /// Everything in one process against a fake WeCom: a load with its result as a table.
     Demo(demo::Options),
     /// The same load and fake WeCom against a gateway that already runs.
@@ -58,6 +61,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Serve(file) => load(&file).and_then(serve::run),
         Command::Check(file) => load(&file).map(|settings| println!("{}", sound(&settings, &file.config))),
+        Command::Explain(options) => explain::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Simulate(options) => simulate::run(*options),
     };

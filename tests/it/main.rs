@@ -9,6 +9,7 @@ mod callback;
 mod channels;
 mod compare;
 mod crash;
+mod explain;
 mod gateway;
 
 mod hands;

@@ -3,6 +3,7 @@
 //! Nothing here looks inside the gateway. Where a test must know that something did *not* happen, it sends one more
 //! message behind it ([`World::fence`]): lanes are first in, first out, so what has not come by then never will.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -160,6 +161,11 @@ impl World {
         let scenario = shape(&self.fake, Scenario::new(&self.fake).unwrap().on_redis(url.expose()));
         let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
         (App::start(settings).await.unwrap(), scenario)
+    }
+
+    /// This gateway's `gateway.toml`.
+    pub fn config(&self) -> PathBuf {
+        self.scenario.write().unwrap()
     }
 
     /// `[database] url` of this gateway.
