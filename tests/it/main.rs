@@ -7,6 +7,7 @@ mod admin;
 mod alarms;
 mod callback;
 mod channels;
+mod check;
 mod compare;
 mod crash;
 mod explain;
