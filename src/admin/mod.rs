@@ -12,6 +12,7 @@ mod chats;
 mod failure;
 mod operate;
 mod probes;
+mod reload;
 mod replies;
 mod sessions;
 mod trails;
@@ -34,6 +35,7 @@ use crate::config::settings::Scope;
 use crate::records::{Cursor, Records};
 use crate::sender::Holds;
 use crate::sender::route::Routes;
+use crate::setup::{InForce, Reloader};
 use crate::store::{SharedStore, Spool};
 use crate::telemetry::{Health, Metrics};
 use failure::Failure;
@@ -47,10 +49,10 @@ pub struct AdminState {
     pub spool: Option<Arc<Spool>>,
     /// Trails and deliveries.
     pub records: Records,
-    /// Who may ask, and the configured chats.
-    pub settings: Arc<Settings>,
-    /// How each chat is reached now.
-    pub routes: Arc<Routes>,
+    /// Who may ask, the configured chats, and how each is reached now.
+    pub in_force: Arc<InForce>,
+    /// Reads the configuration again.
+    pub reloader: Arc<Reloader>,
     /// What holds whole apps up.
     pub holds: Arc<Holds>,
     /// Where alarms are raised.
@@ -59,6 +61,16 @@ pub struct AdminState {
     pub metrics: Arc<Metrics>,
     /// What the probes show.
     pub health: Arc<Health>,
+}
+
+impl AdminState {
+    fn settings(&self) -> Arc<Settings> {
+        self.in_force.settings()
+    }
+
+    fn routes(&self) -> Arc<Routes> {
+        self.in_force.routes()
+    }
 }
 
 /// The listener's router.
@@ -72,6 +84,7 @@ pub fn router(state: AdminState) -> Router {
         .route("/chats", get(chats::list))
         .route("/chats/{app}/{*chat}", patch(operate::chat).layer(only(Scope::Admin)).get(chats::one))
         .route("/sessions/{app}/{chat}/{sender}", delete(sessions::delete).layer(only(Scope::Admin)).get(sessions::get))
+        .route("/reload", post(reload::post).layer(only(Scope::Admin)))
         .route("/replies", post(replies::post).layer(only(Scope::Push)))
         .route(
             "/users/{app}/{*sender}",

@@ -59,7 +59,7 @@ pub fn main() -> ExitCode {
     // clap ends wrong usage with 2 by itself.
     let cli = Cli::parse();
     let result = match cli.command {
-        Command::Serve(file) => load(&file).and_then(serve::run),
+        Command::Serve(file) => load(&file).and_then(|settings| serve::run(settings, file.config)),
         Command::Check(options) => check::run(options),
         Command::Explain(options) => explain::run(options),
         Command::Demo(options) => demo::run(options),

@@ -1,11 +1,14 @@
-//! What is wrong with a configuration: every fault of every file, each with its file, its key and its mend.
+//! What was read of a configuration and what is wrong with it: every fault of every file, each with its file, its key and its mend.
 //!
 //! Reading never stops at the first fault: it notes it here, goes on with a stand-in value, and [`super::load`] gives
 //! no settings out while anything stands here. No fault holds the value of a secret.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
 
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,14 +62,17 @@ impl fmt::Display for Faults {
 
 impl std::error::Error for Faults {}
 
-/// Where readers leave the faults they meet.
+/// Where readers leave the faults they meet, and a digest of what they read.
 #[derive(Default)]
-pub(super) struct Ledger(RefCell<Vec<Fault>>);
+pub(super) struct Ledger {
+    faults: RefCell<Vec<Fault>>,
+    digests: RefCell<BTreeMap<PathBuf, Sha256>>,
+}
 
 impl Ledger {
     /// Notes a fault. A key is blamed once: what a stand-in value breaks further on is not the user's to mend.
     pub(super) fn note(&self, file: &Path, key: &str, message: impl Into<String>) {
-        let mut faults = self.0.borrow_mut();
+        let mut faults = self.faults.borrow_mut();
         if !key.is_empty() && faults.iter().any(|f| f.file == file && f.key == key) {
             return;
         }
@@ -77,12 +83,26 @@ impl Ledger {
     /// Whether a key of a file, or anything beneath it, stands here.
     pub(super) fn blames(&self, file: &Path, key: &str) -> bool {
         let beneath = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
-        self.0.borrow().iter().any(|f| f.file == file && f.key.strip_prefix(key).is_some_and(beneath))
+        self.faults.borrow().iter().any(|f| f.file == file && f.key.strip_prefix(key).is_some_and(beneath))
+    }
+
+    /// Notes what a file says: its text, and the texts of what it names (variables, other files).
+    pub(super) fn reads(&self, file: &Path, text: &str) {
+        let mut digests = self.digests.borrow_mut();
+        let digest = digests.entry(file.to_owned()).or_default();
+        digest.update(text.len().to_le_bytes());
+        digest.update(text);
+    }
+
+    /// A hex digest of what each file says: another one says that something changed, and tells nothing of it.
+    pub(super) fn digests(&self) -> BTreeMap<PathBuf, String> {
+        let digests = self.digests.borrow();
+        digests.iter().map(|(file, digest)| (file.clone(), hex::encode(digest.clone().finalize()))).collect()
     }
 
     /// All that was noted, if anything was.
     pub(super) fn close(self) -> Result<(), Faults> {
-        let faults = self.0.into_inner();
+        let faults = self.faults.into_inner();
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }
 }

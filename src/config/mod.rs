@@ -29,6 +29,7 @@ pub mod settings;
 mod tests;
 pub(crate) mod units;
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -51,22 +52,46 @@ pub fn load(path: &Path) -> Result<Settings, Faults> {
     load_with(path, &|name| std::env::var(name).ok())
 }
 
+/// A digest of what each file of a configuration says, by its name: `gateway.toml` or `apps/<id>.toml`.
+pub type Digests = BTreeMap<String, String>;
+
+/// What the files say now, good or not.
+pub fn digests(path: &Path) -> Digests {
+    let ledger = Ledger::default();
+    let _ = read(path, &|name| std::env::var(name).ok(), &ledger);
+    named(path, &ledger)
+}
+
 fn load_with(path: &Path, environment: &Environment) -> Result<Settings, Faults> {
     let ledger = Ledger::default();
-    let gateway = Source { file: path.to_owned(), ledger: &ledger, environment };
+    let settings = read(path, environment, &ledger);
+    let files = named(path, &ledger);
+    ledger.close()?;
+    Ok(Settings { files, ..settings })
+}
+
+/// Digests by the names that operators are told.
+fn named(gateway: &Path, ledger: &Ledger) -> Digests {
+    let folder = gateway.parent().unwrap_or(Path::new(""));
+    let name = |file: PathBuf| file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+    ledger.digests().into_iter().map(|(file, digest)| (name(file), digest)).collect()
+}
+
+/// Reads everything; what comes out is of use only while the ledger holds no fault.
+fn read(path: &Path, environment: &Environment, ledger: &Ledger) -> Settings {
+    let gateway = Source { file: path.to_owned(), ledger, environment };
     let read = gateway.read(gateway::settings);
     let readable = read.is_some();
     let mut settings = read.unwrap_or_else(|| unknown_settings(&gateway));
     let apps = apps(&gateway, &settings);
     let alarms = alarms::robot(&gateway, &settings.alarms, &settings.wecom);
-    route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms), &ledger);
+    route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms), ledger);
     if readable {
         memory::check(&gateway, &settings, &apps);
         folder(&gateway, &settings.store.path);
     }
-    ledger.close()?;
     settings.apps = apps.into_iter().filter_map(|file| Some((file.id, Arc::new(file.app?)))).collect();
-    Ok(settings)
+    settings
 }
 
 /// Blames a `[store] path` that can't be used, the default one too.

@@ -31,6 +31,7 @@ impl<'a> Source<'a> {
     /// Reads the whole file with `read`; `None` where it isn't there or is no TOML.
     pub(super) fn read<T>(&'a self, read: impl FnOnce(&mut Table<'a>) -> T) -> Option<T> {
         let parsed = files::text(&self.file, "create it, or name another file with --config")
+            .inspect(|text| self.ledger.reads(&self.file, text))
             .and_then(|text| text.parse::<toml::Table>().map_err(|e| syntax_fault(&text, &e)));
         match parsed {
             Ok(values) => Some(Table::open(self, String::new(), values, read)),
@@ -83,6 +84,11 @@ impl<'a> Table<'a> {
     /// The file that is read.
     pub(super) fn file(&self) -> &Path {
         &self.source.file
+    }
+
+    /// Notes that the file says this too, by naming it.
+    pub(super) fn reads(&self, text: &str) {
+        self.source.ledger.reads(&self.source.file, text);
     }
 
     /// The dotted path of a key of this table.
@@ -141,7 +147,10 @@ impl<'a> Table<'a> {
     fn text_of(&self, key: &str, value: Value) -> Option<Text> {
         match value {
             Value::String(raw) => match expand(&raw, self.source.environment) {
-                Ok(value) => return Some(Text { raw, value }),
+                Ok(value) => {
+                    self.reads(&value);
+                    return Some(Text { raw, value });
+                }
                 Err(message) => self.fault(key, message),
             },
             other => self.wrong_type(key, "a string, in quotes", &other),

@@ -29,6 +29,7 @@ use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::{App, AppKind, Order};
 use crate::model::{Lane, Message, now_ms};
+use crate::setup::InForce;
 use crate::store::Arrival;
 use crate::telemetry::metrics::Metrics;
 use intake::Taken;
@@ -44,17 +45,17 @@ pub use replay::Replay;
 pub struct Ingress(Arc<Inner>);
 
 struct Inner {
-    settings: Arc<Settings>,
+    in_force: Arc<InForce>,
     intake: Arc<Intake>,
     metrics: Arc<Metrics>,
     window: Arc<Window>,
 }
 
 impl Ingress {
-    /// An endpoint for the apps of `settings` whose messages `intake` takes.
-    pub fn new(settings: Arc<Settings>, intake: Intake, metrics: Arc<Metrics>) -> Self {
-        let (window, intake) = (Arc::new(Window::new(settings.dedup.window)), Arc::new(intake));
-        Self(Arc::new(Inner { settings, intake, metrics, window }))
+    /// An endpoint for the apps that are in force, whose messages `intake` takes.
+    pub fn new(in_force: Arc<InForce>, intake: Intake, metrics: Arc<Metrics>) -> Self {
+        let (window, intake) = (Arc::new(Window::new(in_force.settings().dedup.window)), Arc::new(intake));
+        Self(Arc::new(Inner { in_force, intake, metrics, window }))
     }
 
     /// `GET|POST /callback/{app}`, with or without a slash at its end; everything else is 404.
@@ -71,7 +72,8 @@ async fn callback(State(Ingress(ingress)): State<Ingress>, request: Request<Body
     let (began, request_id) = (Instant::now(), new_request_id());
     let path = request.uri().path().to_owned();
     let Some(app_id) = judge::app_id(&path) else {
-        let server = &ingress.settings.server;
+        let settings = ingress.in_force.settings();
+        let server = &settings.server;
         body::drain(request.into_body(), server.max_body, began + server.deadline).await;
         return ingress.conclude("", &request_id, began, Err(Refusal::Nowhere));
     };
@@ -83,22 +85,24 @@ type Answer = Result<(Response, &'static str), Refusal>;
 
 impl Inner {
     async fn answer(&self, app: &str, request: Request<Body>, request_id: &str, began: Instant) -> Answer {
-        let deadline = began + self.settings.server.deadline;
+        let settings = self.in_force.settings();
+        let deadline = began + settings.server.deadline;
         let (parts, body) = request.into_parts();
-        let body = body::read(body, self.settings.server.max_body, deadline).await?;
+        let body = body::read(body, settings.server.max_body, deadline).await?;
         let query = parts.uri.query().unwrap_or_default();
         let received =
             Received { method: &parts.method, app, query, headers: &parts.headers, body: &body, at: now_ms() };
-        match judge(&self.settings, &received, request_id)? {
+        match judge(&settings, &received, request_id)? {
             Judged::Verification(plain) => Ok((plain_text(plain), "verified")),
-            Judged::Message(app, message) => self.take(&app, *message, deadline).await,
+            Judged::Message(app, message) => self.take(&settings, &app, *message, deadline).await,
         }
     }
 
     /// Counts an answer and gives it its name; a refusal gets its shape.
     fn conclude(&self, app_id: &str, request_id: &str, began: Instant, answer: Answer) -> Response {
         // The app's name in a label only where there is such an app: a stranger can't grow the metrics.
-        let app = self.settings.apps.get(app_id).map_or("", |app| app.id.as_str());
+        let settings = self.in_force.settings();
+        let app = settings.apps.get(app_id).map_or("", |app| app.id.as_str());
         let refusal = match answer {
             Ok((response, result)) => {
                 self.metrics.callback(app, result, began.elapsed());
@@ -116,14 +120,15 @@ impl Inner {
         response
     }
 
-    async fn take(&self, app: &App, message: Message, deadline: Instant) -> Answer {
+    async fn take(&self, settings: &Settings, app: &App, message: Message, deadline: Instant) -> Answer {
         let mark_ttl = app.mark_ttl(&message);
         let (taken, copy) = match self.window.admit(&message.key(), mark_ttl) {
             Admission::Known => (Taken::Duplicate, true),
             Admission::Follow(shared) => (wait(shared, deadline).await, true),
             Admission::Lead(lead) => {
                 let shared = lead.follow();
-                self.store(app, message.clone(), mark_ttl, deadline, lead);
+                let arrival = arrival(settings, app, message.clone(), mark_ttl);
+                self.store(arrival, deadline, lead);
                 (wait(shared, deadline).await, false)
             }
         };
@@ -142,19 +147,22 @@ impl Inner {
     }
 
     /// Stores in a task of its own: a client that goes away, or the deadline, must not leave the copies without an answer.
-    fn store(&self, app: &App, message: Message, mark_ttl: Duration, deadline: Instant, lead: Lead) {
-        let arrival = Arrival {
-            lane: match self.settings.workers.order {
-                Order::Sender => Lane::of_sender(&message.app, &message.chat_id, &message.sender_key),
-                Order::Chat => Lane::of_chat(&message.app, &message.chat_id),
-            },
-            max_age: app.max_reply_age,
-            mark_ttl,
-            message,
-            depth_limit: self.settings.store.lane_depth,
-        };
+    fn store(&self, arrival: Arrival, deadline: Instant, lead: Lead) {
         let intake = self.intake.clone();
         tokio::spawn(async move { lead.settle(intake.take(arrival, deadline).await) });
+    }
+}
+
+fn arrival(settings: &Settings, app: &App, message: Message, mark_ttl: Duration) -> Arrival {
+    Arrival {
+        lane: match settings.workers.order {
+            Order::Sender => Lane::of_sender(&message.app, &message.chat_id, &message.sender_key),
+            Order::Chat => Lane::of_chat(&message.app, &message.chat_id),
+        },
+        max_age: app.max_reply_age,
+        mark_ttl,
+        message,
+        depth_limit: settings.store.lane_depth,
     }
 }
 

@@ -12,7 +12,6 @@ mod compare;
 mod crash;
 mod explain;
 mod gateway;
-
 mod hands;
 mod mariadb_server;
 mod members;
@@ -22,6 +21,7 @@ mod pace;
 mod proxy;
 mod records;
 mod redis_server;
+mod reload;
 mod sessions;
 mod simulate;
 mod spool;
