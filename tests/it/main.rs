@@ -16,6 +16,7 @@ mod hands;
 mod mariadb_server;
 mod members;
 mod memory;
+mod metrics;
 mod model_server;
 mod pace;
 mod proxy;

@@ -107,10 +107,10 @@ fn mend(error: &reqwest::Error) -> &'static str {
     }
 }
 
-/// Whether TLS failed; its error comes as the inside of one of input and output.
+/// Whether TLS failed; its error comes inside of others, which don't name it as their source.
 fn is_tls(cause: &(dyn Error + 'static)) -> bool {
     let inside = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    cause.is::<rustls::Error>() || inside.is_some_and(|inside| inside.is::<rustls::Error>())
+    cause.is::<rustls::Error>() || inside.is_some_and(|inside| is_tls(inside))
 }
 
 fn sources<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
