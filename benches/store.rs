@@ -133,6 +133,7 @@ fn commit(claimed: &ClaimedMessage) -> Commit {
         repeat_until: None,
         expires_at: now_ms() + 600_000,
         received_at: message.received_at,
+        queued_at: message.received_at,
     };
     Commit {
         lease: claimed.lease.clone(),

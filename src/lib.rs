@@ -16,6 +16,7 @@
 //! - [`alarms`]: what somebody has to know, told outside the lanes.
 //! - [`records`]: what outlives the queue, in SQL, filled from the journal; [`zone`]: which day a moment belongs to.
 //! - [`report`]: the daily summary.
+//! - [`explain`]: a callback as it was received, step by step, for who set it up.
 //! - [`admin`]: probes, metrics, API for operators.
 //! - [`api_error`]: the one shape of an error answer, on both listeners.
 //! - [`listener`]: HTTP connections, bounded in number and time.
@@ -32,6 +33,7 @@ pub mod cli;
 pub mod config;
 mod crash;
 pub mod directory;
+pub mod explain;
 pub mod ingress;
 pub mod listener;
 pub mod mask;

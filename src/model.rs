@@ -271,6 +271,9 @@ pub struct Delivery {
     pub expires_at: i64,
     /// When the message it answers was taken, Unix ms: latencies are counted from here.
     pub received_at: i64,
+    /// When it was made, Unix ms; 0 where that was not written down.
+    #[serde(default)]
+    pub queued_at: i64,
 }
 
 /// The id of the `seq`-th delivery of a request.

@@ -203,7 +203,7 @@ fn again(state: &AdminState, ended: &EndedDelivery) -> Result<Delivery, Failure>
     let now = now_ms();
     let age = i64::try_from(app.max_reply_age.as_millis()).unwrap_or(i64::MAX);
     let (id, expires_at) = (resend_id(&content.id), now.saturating_add(age));
-    Ok(Delivery { id, received_at: now, expires_at, repeat_until: None, ..content })
+    Ok(Delivery { id, received_at: now, queued_at: now, expires_at, repeat_until: None, ..content })
 }
 
 fn settled_already() -> Failure {

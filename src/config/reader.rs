@@ -351,7 +351,7 @@ pub(super) fn quoted<T: AsRef<str>>(words: &[T]) -> String {
 }
 
 /// The known word that one was most likely to mean, if any is near.
-pub(super) fn nearest<'w, T: AsRef<str>>(word: &str, known: &'w [T]) -> Option<&'w str> {
+pub(crate) fn nearest<'w, T: AsRef<str>>(word: &str, known: &'w [T]) -> Option<&'w str> {
     let bound = (word.chars().count() / 3).max(1);
     let distance = |known: &&str| strsim::damerau_levenshtein(word, known);
     known.iter().map(AsRef::as_ref).min_by_key(distance).filter(|near| distance(near) <= bound)

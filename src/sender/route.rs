@@ -306,6 +306,7 @@ mod tests {
             repeat_until: None,
             expires_at: 0,
             received_at: 0,
+            queued_at: 0,
         }
     }
 

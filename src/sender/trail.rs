@@ -181,6 +181,7 @@ mod tests {
             route: crate::model::RouteDigest::of("group_robot", "A"),
             expires_at: 1,
             received_at: 2,
+            queued_at: 0,
         };
         let told = |delivery: &Delivery, decision: &Decision| lines(&[delivery], decision, None).remove(0).detail;
         let dropped = told(&delivery, &Decision::too_old());

@@ -46,7 +46,7 @@ pub use options::Options;
 pub use outage::Outage;
 pub use session::{Exchange, Remembered};
 pub use spool::{Appended, Spool, Spooled};
-pub use status::{ChatStatus, Depth};
+pub use status::{ChatStatus, Depth, LOOKED_AT, ParkedFor};
 pub use wakeups::Wakeups;
 
 /// Why a store call failed. In every case it may have been applied: repeat it as it is or not at all.

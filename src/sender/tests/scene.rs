@@ -128,6 +128,7 @@ impl Scene {
                 repeat_until: None,
                 expires_at: now_ms() + 600_000,
                 received_at: message.received_at,
+                queued_at: message.received_at,
             };
             change(&mut delivery);
             delivery

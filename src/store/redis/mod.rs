@@ -321,13 +321,8 @@ impl Store for RedisStore {
 
     async fn depth(&self) -> Result<Depth> {
         let mut sum = Depth::default();
-        for value in self.everywhere(&scripts::DEPTH, &[]).await? {
-            let depth = decode::depth(value)?;
-            sum.waiting += depth.waiting;
-            sum.in_lanes += depth.in_lanes;
-            sum.out_lanes += depth.out_lanes;
-            sum.parked += depth.parked;
-            sum.journal += depth.journal;
+        for value in self.everywhere(&scripts::DEPTH, &[LOOKED_AT.to_string()]).await? {
+            sum = sum.and(decode::depth(value)?);
         }
         Ok(sum)
     }

@@ -96,10 +96,52 @@ pub async fn the_depth_is_told(fixture: &impl Fixture) {
     send(&store, Fate::Again { park: LONG, why: ParkReason::Held }).await;
     take_reply(&store).await;
     // Accepted and handled three times, accepted three times more, settled once.
+    let depth = store.depth().await.expect("depth");
+    let mut parked_for = ParkedFor::default();
+    parked_for.add("held", 1);
+    let Depth { oldest_message, oldest_reply, .. } = depth;
     assert_eq!(
-        store.depth().await.expect("depth"),
-        Depth { waiting: 9, in_lanes: 2, out_lanes: 3, parked: 1, journal: 10 }
+        depth,
+        Depth {
+            waiting: 9,
+            in_lanes: 2,
+            out_lanes: 3,
+            parked: 1,
+            parked_for,
+            in_leases: 1,
+            out_leases: 1,
+            oldest_message,
+            oldest_reply,
+            journal: 10
+        }
     );
+    assert!(oldest_message.is_some() && oldest_reply.is_some(), "{depth:?}");
+}
+
+/// Whatever stands in front of a lane is looked at, whether it is ready, being sent or parked.
+pub async fn the_oldest_is_told(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let oldest = async || {
+        let Depth { oldest_message, oldest_reply, .. } = store.depth().await.expect("depth");
+        (oldest_message, oldest_reply)
+    };
+    assert_eq!(oldest().await, (None, None));
+    let mut waits = reply("r", "chat", 0, "a");
+    waits.received_at = 12_345;
+    queue(&store, LEVEL, vec![waits, reply("r", "chat", 1, "b")]).await;
+    queue_texts(&store, "other", &["a"]).await;
+    assert_eq!(oldest().await.1, Some(12_345));
+    for _ in 0..2 {
+        take_reply(&store).await;
+    }
+    assert_eq!(oldest().await.1, Some(12_345));
+    let mut first = arrival("in", "u", "m0", "r0");
+    first.message.received_at = 23_456;
+    enqueue(&store, first).await;
+    enqueue(&store, arrival("in", "u", "m1", "r1")).await;
+    assert_eq!(oldest().await.0, Some(23_456));
+    take(&store).await;
+    assert_eq!(oldest().await.0, None);
 }
 
 pub async fn a_chat_tells_its_state(fixture: &impl Fixture) {
