@@ -3,9 +3,11 @@
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 use tracing::warn;
 
 use crate::api_error::ApiError;
+use crate::hands::HandError;
 use crate::records::RecordsError;
 use crate::store::StoreError;
 
@@ -17,6 +19,11 @@ pub struct Failure(ApiError);
 impl Failure {
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self(ApiError::new(status, code, message))
+    }
+
+    /// With more fields of the error, an object.
+    pub fn with(self, more: Value) -> Self {
+        Self(self.0.with(more))
     }
 }
 
@@ -42,6 +49,23 @@ impl From<RecordsError> for Failure {
         }
         warn!(%error, "an operator's question to the records failed");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "records_unavailable", "the records can't answer now; ask again")
+    }
+}
+
+impl From<HandError> for Failure {
+    fn from(error: HandError) -> Self {
+        let (status, code) = match error {
+            HandError::Store(error) => return error.into(),
+            HandError::Records(error) => return error.into(),
+            HandError::UnknownDelivery => (StatusCode::NOT_FOUND, "unknown_delivery"),
+            HandError::SettledAlready => (StatusCode::CONFLICT, "settled_already"),
+            HandError::NotOpen(_) => (StatusCode::CONFLICT, "not_open"),
+            HandError::NotKept(_) => (StatusCode::CONFLICT, "not_kept"),
+            HandError::UnknownApp => (StatusCode::CONFLICT, "unknown_app"),
+            HandError::Expired => (StatusCode::CONFLICT, "expired"),
+            HandError::LaneFull => (StatusCode::SERVICE_UNAVAILABLE, "lane_full"),
+        };
+        Self::new(status, code, error.to_string())
     }
 }
 

@@ -9,6 +9,7 @@ mod explain;
 mod figures;
 mod operator;
 mod progress;
+mod push;
 mod report;
 mod serve;
 mod simulate;
@@ -50,6 +51,8 @@ enum Command {
     Trace(trace::Options),
     /// A day's statistics, from a running gateway.
     Report(report::Options),
+    /// Hand push tasks, one a line of a file, to a running gateway.
+    Push(push::Options),
 }
 
 #[derive(Debug, clap::Args)]
@@ -74,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::Simulate(options) => simulate::run(*options),
         Command::Trace(options) => trace::run(options),
         Command::Report(options) => report::run(options),
+        Command::Push(options) => push::run(options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

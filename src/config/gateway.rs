@@ -13,8 +13,8 @@ use super::reader::{Table, quoted};
 use super::report::report;
 use super::route::{OFFICIAL_HOST, is_loopback};
 use super::settings::{
-    Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Scope, Sender, Server, Settings, Store, WeCom,
-    Workers,
+    Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Push, Scope, Sender, Server, Settings, Store,
+    WeCom, Workers,
 };
 use super::units::{self, Mend, show};
 use crate::model::Secret;
@@ -43,11 +43,13 @@ pub(super) const SECTIONS: [&str; 12] = [
 /// The whole file; its apps are read after it.
 pub(super) fn settings(root: &mut Table) -> Settings {
     let wecom = root.section("wecom", wecom);
+    let database = root.section("database", database);
     let settings = Settings {
         server: root.section("server", server),
         admin: root.section("admin", admin),
         store: root.section("store", store),
-        database: root.section("database", database),
+        push: root.section("push", |t| push(t, &database)),
+        database,
         dedup: root.section("dedup", dedup),
         workers: root.section("workers", workers),
         sender: root.section("sender", sender),
@@ -344,6 +346,21 @@ fn sender(t: &mut Table) -> Sender {
         lease,
         head_start: t.span_or_zero("head_start", Duration::from_secs(5)),
     }
+}
+
+/// What is unknown of a task is settled from the records: they must not forget it first.
+fn push(t: &mut Table, database: &Database) -> Push {
+    let told = t.parsed("keep", |text| match units::some_duration(text) {
+        Ok(keep) if keep > database.retain => {
+            let retain = show(database.retain);
+            Err(format!(
+                "is longer than [database] retain ({retain}), from which what is unknown is settled: shorten it"
+            ))
+        }
+        other => other,
+    });
+    // Unsaid, it is as long as the records allow.
+    Push { keep: told.unwrap_or((7 * DAY).min(database.retain)) }
 }
 
 fn log(t: &mut Table) -> Log {

@@ -126,6 +126,7 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
         delivery_id: delivery.id.clone(),
         merged: u32::try_from(settled.len()).unwrap_or(u32::MAX),
         last_error: trail::last_error(&decision, sent.as_ref()),
+        child: trail::child(delivery, &decision, sent.as_ref()),
         lines: trail::lines(&settled, &decision, sent.as_ref()),
         go_on,
         turn: Turn { weight: route.as_ref().map_or(1, |route| route.weight), head_start: context.settings.head_start },
@@ -153,7 +154,8 @@ async fn ready(
             return Ready::End(Decision::left_open(&head.delivery));
         }
         if now_ms() > head.delivery.expires_at {
-            return Ready::End(Decision::too_old());
+            let is_push = head.delivery.push.is_some();
+            return Ready::End(if is_push { Decision::expired() } else { Decision::too_old() });
         }
     }
     let route = match route {
@@ -211,7 +213,7 @@ async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route
     let sent = Sent { channel, verdict: verdict(channel, &reply), reply, elapsed: start.elapsed() };
     context.metrics.sent(channel.as_str(), sent.verdict.as_str(), sent.elapsed);
     if sent.verdict == Verdict::Delivered {
-        for delivery in deliveries(head).take(parcel.count) {
+        for delivery in deliveries(head).take(parcel.count).filter(|delivery| delivery.push.is_none()) {
             context.metrics.delivered(since(delivery.received_at));
         }
     }

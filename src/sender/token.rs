@@ -326,7 +326,8 @@ impl From<Reply> for NoToken {
     fn from(reply: Reply) -> Self {
         match reply {
             Reply::NotTried(why) => Self::NotYet(why),
-            Reply::NotWritten(why) | Reply::NoAnswer(why) | Reply::Partly(why) => Self::Failed(why),
+            Reply::NotWritten(why) | Reply::NoAnswer(why) => Self::Failed(why),
+            Reply::Taken(_) => Self::Failed("an answer without a token".to_owned()),
             Reply::Http { status, .. } => Self::Failed(format!("HTTP {status}")),
         }
     }
@@ -343,7 +344,7 @@ pub(crate) fn gettoken_url(api_base: &str, api: &Api) -> String {
 pub(crate) fn read_token(api: &Api, status: u16, body: &[u8]) -> Result<(Secret, Duration), NoToken> {
     let failed = |why: String| NoToken::Failed(why);
     match read_answer(status, body) {
-        Reply::Http { code: Some((0, _)), .. } => {}
+        Reply::Taken(_) => {}
         Reply::Http { code: Some((errcode, errmsg)), .. } => {
             return Err(NoToken::Refused { errcode, errmsg: errmsg.replace(api.secret.expose(), "***") });
         }

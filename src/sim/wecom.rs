@@ -6,7 +6,7 @@
 //! - `once`: an aibot's `response_url`s, and a plain JSON gateway;
 //! - `desk`: what all of them have in common.
 //!
-//! Each address that can be sent to is an outlet with a key: a robot's own, `message/send:<member>`, `appchat/send:<chat>`,
+//! Each address that can be sent to is an outlet with a key: a robot's own, `message/send:<member>` (of several: `message/send:<users>;<parties>;<tags>`), `appchat/send:<chat>`,
 //! `response:<code>`, `json:<conversation>`, and `gettoken`. It belongs to one chat. A send counts as arrived when WeCom would
 //! have taken it: errcode 0, or an answer that was delayed or cut after the request was read; a refusal or a broken
 //! gateway's 5xx is no arrival, nor is a repeat that its outlet knows. What the fake checks by itself goes to the [`Ledger`]:
@@ -48,6 +48,11 @@ pub const CUSTOMER_GROUP: &str = "externalcontact/groupchat/get";
 /// The outlet of a member, by `message/send`.
 pub fn member(user: &str) -> String {
     format!("message/send:{user}")
+}
+
+/// The outlet of several members, as `touser`, `toparty` and `totag` name them.
+pub fn members(users: &str, parties: &str, tags: &str) -> String {
+    format!("message/send:{users};{parties};{tags}")
 }
 
 /// The outlet of a group that an app made, by `appchat/send`.

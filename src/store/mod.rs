@@ -24,8 +24,10 @@ mod notes;
 mod operators;
 mod options;
 mod outage;
+mod pushes;
 pub mod redis;
 mod session;
+mod share;
 mod spool;
 mod status;
 mod wakeups;
@@ -41,9 +43,10 @@ pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
 pub use late::{Answered, LateAnswer, LateTicket, Waiting};
 pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChange};
 pub use notes::{Note, NoteWrite, Noted};
-pub use operators::{Operated, Operation, Tuning};
+pub use operators::{ByHand, CONFIRMED, DISCARDED, Operated, Operation, Tuning};
 pub use options::Options;
 pub use outage::Outage;
+pub use pushes::{Child, ChildChange, NewPush, Opened, Pushed, Pushes, TaskOpening, TaskProgress, TaskStatus};
 pub use session::{Exchange, Remembered};
 pub use spool::{Appended, Spool, Spooled};
 pub use status::{ChatStatus, Depth, LOOKED_AT, ParkedFor};
@@ -285,6 +288,8 @@ pub struct Settle {
     pub fate: Fate,
     /// Shown as the chat's last error; `None` leaves it.
     pub last_error: Option<String>,
+    /// What changes of a push's child; a push is never carried together with others.
+    pub child: Option<ChildChange>,
     /// What the trail says.
     pub lines: Vec<Line>,
     /// For the next head of the lane: the step that goes on with it if its turn is still the first. `None` gives the lease back.
@@ -458,6 +463,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Answers when the store can take writes.
     async fn ping(&self) -> Result<()>;
+
+    /// The barrier of pushes.
+    fn pushes(&self) -> &dyn Pushes;
 
     /// What it keeps of members.
     fn members(&self) -> &dyn Members;

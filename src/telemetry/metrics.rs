@@ -31,6 +31,12 @@ struct ChannelVerdict {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SourceResult {
+    source: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Kind {
     kind: &'static str,
 }
@@ -53,6 +59,7 @@ pub struct Metrics {
     registry: Registry,
     callbacks: Family<AppResult, Counter>,
     messages: Family<AppResult, Counter>,
+    tasks: Family<SourceResult, Counter>,
     sends: Family<ChannelVerdict, Counter>,
     store_errors: Family<Kind, Counter>,
     journal_lines: Family<Kind, Counter>,
@@ -86,6 +93,7 @@ impl Default for Metrics {
             registry: Registry::with_prefix("wecom_gateway"),
             callbacks: Family::default(),
             messages: Family::default(),
+            tasks: Family::default(),
             sends: Family::default(),
             store_errors: Family::default(),
             journal_lines: Family::default(),
@@ -114,6 +122,11 @@ impl Default for Metrics {
             new.callbacks.clone(),
         );
         r.register("messages", "Messages handled by app and outcome", new.messages.clone());
+        r.register(
+            "push_tasks",
+            "Push tasks handed over, by way in and result (taken, repeat, refused, full, faulty)",
+            new.tasks.clone(),
+        );
         r.register("sends", "Requests to WeCom by channel and verdict", new.sends.clone());
         r.register("store_errors", "Store calls that failed, by verb", new.store_errors.clone());
         r.register(
@@ -193,6 +206,10 @@ impl Metrics {
     /// A message was committed.
     pub fn handled(&self, app: &str, outcome: Outcome) {
         self.messages.get_or_create(&AppResult { app: app.to_owned(), result: outcome.as_str() }).inc();
+    }
+    /// A push task was handed over.
+    pub fn task(&self, source: &'static str, result: &'static str) {
+        self.tasks.get_or_create(&SourceResult { source, result }).inc();
     }
     /// A request to WeCom ended.
     pub fn sent(&self, channel: &'static str, verdict: &'static str, took: Duration) {

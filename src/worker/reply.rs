@@ -83,6 +83,7 @@ impl Origin {
             app,
             chat_id,
             reply_to: self.reply_to.clone(),
+            push: None,
             message: body,
             route: route.digest.clone(),
             bound: route.channel.is_bound(),

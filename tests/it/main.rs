@@ -21,6 +21,7 @@ mod metrics;
 mod model_server;
 mod pace;
 mod proxy;
+mod pushes;
 mod records;
 mod redis_server;
 mod reload;

@@ -113,7 +113,7 @@ impl Desk<'_> {
                 let mend = "switch it on in WeCom's console (应用管理 → the app → 启用)";
                 Finding::fault(subject, "the app is switched off", mend)
             }
-            Reply::Http { code: Some((0, _)), .. } => {
+            Reply::Taken(_) => {
                 Finding::fine(subject, format!("a token for {lives} s, and this machine's address may call the API"))
             }
             Reply::Http { code: Some((errcode, errmsg)), .. } => {
@@ -130,9 +130,8 @@ const REACH: &str = "see that this machine reaches [wecom] api_base: name server
 
 fn no_answer(reply: Reply) -> String {
     match reply {
-        Reply::NotTried(why) | Reply::NotWritten(why) | Reply::NoAnswer(why) | Reply::Partly(why) => {
-            format!("WeCom can't be asked: {why}")
-        }
+        Reply::NotTried(why) | Reply::NotWritten(why) | Reply::NoAnswer(why) => format!("WeCom can't be asked: {why}"),
+        Reply::Taken(_) => "WeCom answered what was not asked".to_owned(),
         Reply::Http { status, .. } => format!("WeCom can't be asked: HTTP {status}"),
     }
 }

@@ -122,6 +122,7 @@ impl Scene {
                 app: APP.to_owned(),
                 chat_id: chat.to_owned(),
                 reply_to: message.reply_to(),
+                push: None,
                 message: text(content),
                 route: self.digest(chat),
                 bound: false,
@@ -260,6 +261,7 @@ impl Scene {
                 poison_after: 5,
             },
             sender: self.sender.clone(),
+            push: settings::Push { keep: MINUTE },
             alarms: settings::Alarms { webhook: None, hook: None, window: MINUTE },
             log: settings::Log {
                 format: settings::LogFormat::Text,

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::desk::{Desk, Send, errcode};
 use super::message::{APP, Read, read};
-use super::{AGENT, GETTOKEN, app_chat, member};
+use super::{AGENT, GETTOKEN, app_chat, member, members};
 use crate::sim::behaviour::Answer;
 use crate::sim::wire::Scissors;
 
@@ -162,10 +162,15 @@ async fn message_send(
     if whole["agentid"] != agent_id {
         return errcode(301002);
     }
-    let Some(user) = whole["touser"].as_str().filter(|user| !user.is_empty()) else { return errcode(82001) };
+    let [users, parties, tags] = ["touser", "toparty", "totag"].map(|list| whole[list].as_str().unwrap_or_default());
+    let (key, chat) = match (users, parties, tags) {
+        ("", "", "") => return errcode(82001),
+        (user, "", "") if !user.contains('|') => (member(user), user.to_owned()),
+        _ => (members(users, parties, tags), members(users, parties, tags)),
+    };
     let repeat = (whole["enable_duplicate_check"] == 1).then(|| whole.to_string());
-    desk.outlets().open(&member(user), user);
-    let send = Send { key: member(user), message, repeat, once: false };
+    desk.outlets().open(&key, &chat);
+    let send = Send { key, message, repeat, once: false, named: true };
     desk.take(&scissors, send).await.unwrap_or_else(|| errcode(81013))
 }
 
@@ -180,6 +185,6 @@ async fn appchat_send(
     }
     let whole: Value = serde_json::from_slice(&body).unwrap_or_default();
     let key = app_chat(whole["chatid"].as_str().unwrap_or_default());
-    let send = Send { key, message: read(&body, APP), repeat: None, once: false };
+    let send = Send { key, message: read(&body, APP), repeat: None, once: false, named: false };
     desk.take(&scissors, send).await.unwrap_or_else(|| errcode(86003))
 }

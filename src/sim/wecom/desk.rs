@@ -100,6 +100,8 @@ pub(super) struct Send {
     pub repeat: Option<String>,
     /// Whether one arrival is all that it takes.
     pub once: bool,
+    /// Whether what it takes gets a `msgid`.
+    pub named: bool,
 }
 
 /// Shared by all endpoints.
@@ -180,10 +182,12 @@ impl Desk {
 
     /// Takes a send in and answers it; `None`: nobody's address.
     pub async fn take(self: &Arc<Self>, scissors: &Scissors, send: Send) -> Option<Response> {
-        let key = send.key.clone();
+        let (key, named) = (send.key.clone(), send.named);
         let behaviour = self.arrive(send)?;
         let _under_way = UnderWay { desk: Arc::clone(self), key: key.clone() };
-        Some(self.answer(scissors, &key, behaviour, json!({})).await)
+        let more =
+            if named { json!({"msgid": format!("msg-{}", self.outlets().planned(&key).posts)}) } else { json!({}) };
+        Some(self.answer(scissors, &key, behaviour, more).await)
     }
 
     /// Waits as the outlet's script says, then answers; `more` is added to what was taken.
@@ -192,7 +196,11 @@ impl Desk {
         self.gate(key).pass().await;
         match behaviour.answer {
             Answer::Taken => answer(0, more),
-            Answer::LeavesOut(who) => answer(0, json!({ "invaliduser": who })),
+            Answer::LeavesOut(list, who) => {
+                let mut more = more;
+                more[list] = who.into();
+                answer(0, more)
+            }
             Answer::Errcode(code) => errcode(code),
             Answer::Status(status) => {
                 (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY), "bad gateway").into_response()

@@ -52,7 +52,8 @@ fn idle(lane: &Lane, muted: bool) -> ChatStatus {
 
 pub(super) fn busy_chats(step: &Step<'_>, limit: usize) -> Result<Vec<Lane>> {
     let mut select = step.sql(
-        "SELECT lane FROM chats WHERE state = 'ready' UNION ALL
+        "SELECT lane FROM chats WHERE state = 'ready' AND last_reply >= head UNION ALL
+         SELECT lane FROM chats WHERE state = 'ready' AND last_reply < head UNION ALL
          SELECT lane FROM chats WHERE state IN ('leased', 'parked') AND tail > head LIMIT ?1",
     )?;
     let lane = |row: &Row<'_>| Ok(Lane::from_encoded(row.get::<_, String>(0)?));
@@ -63,7 +64,8 @@ pub(super) fn busy_chats(step: &Step<'_>, limit: usize) -> Result<Vec<Lane>> {
 pub(super) fn depth(step: &Step<'_>) -> Result<Depth> {
     let mut select = step.sql(
         "SELECT (SELECT count(*) FROM in_lanes WHERE leased = 0) + (SELECT count(*) FROM in_lanes WHERE leased = 1),
-                (SELECT count(*) FROM chats WHERE state = 'ready'),
+                (SELECT count(*) FROM chats WHERE state = 'ready' AND last_reply >= head)
+                    + (SELECT count(*) FROM chats WHERE state = 'ready' AND last_reply < head),
                 count(*), count(*) FILTER (WHERE state = 'parked'),
                 (SELECT coalesce(max(seq) - min(seq) + 1, 0) FROM journal)
          FROM chats WHERE state IN ('leased', 'parked')",

@@ -17,6 +17,7 @@ pub fn operation(chat: &str, delivery: &str, id: &str) -> Operation {
         lane: lane(chat),
         delivery_id: delivery.into(),
         keep: LONG,
+        child: None,
         resend: None,
         turn: LEVEL,
         depth_limit: 100,

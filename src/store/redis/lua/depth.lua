@@ -39,7 +39,7 @@ end
 return {
   math.max(0, waiting),
   count(K.ready('in')) + count(K.leases('in')),
-  count(K.ready('out')) + count(K.leases('out')) + parked,
+  count(K.ready('out')) + count(K.ready_push) + count(K.leases('out')) + parked,
   parked,
   redis.call('LLEN', K.journal),
   count(K.leases('in')),

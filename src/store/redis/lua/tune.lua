@@ -11,8 +11,11 @@ local function set_weight(lane, weight, configured, head_start)
   local before = tonumber(redis.call('HGET', K.ahead, lane))
   if not before then return end
   local gain = remember_turn(lane, configured, head_start) - before
-  if gain ~= 0 and redis.call('ZSCORE', K.ready('out'), lane) then
-    redis.call('ZINCRBY', K.ready('out'), digits(-gain), lane)
+  if gain == 0 then return end
+  for _, ready in ipairs({ K.ready('out'), K.ready_push }) do
+    if redis.call('ZSCORE', ready, lane) then
+      redis.call('ZINCRBY', ready, digits(-gain), lane)
+    end
   end
 end
 
