@@ -8,6 +8,7 @@ mod alarms;
 mod callback;
 mod channels;
 mod compare;
+mod console;
 mod crash;
 mod gateway;
 mod hands;
