@@ -197,14 +197,14 @@ fn commit(
 /// What the session is after this exchange.
 fn exchange(app: &AppSetup, message: &Message, messages: &[Value], said: Said) -> Exchange {
     let (bounds, Said { upon, vars }) = (&app.settings.session, said);
-    let Recalled { key, session: before, forgotten, whole } = upon;
+    let Recalled { key, session: before, forgotten } = upon;
     let had_vars = !before.vars.is_empty();
     let After { session, turns, fits } = session::after(before, bounds, message, messages, vars);
     if !fits {
         warn!(request_id = %message.request_id, "the action's vars are too large (session.max_vars); they stay as they were");
     }
     // Where older vars may be that we were not shown, none must not mean that there are none.
-    let vars = (!session.vars.is_empty() || (whole && had_vars)).then_some(&session.vars);
+    let vars = (!session.vars.is_empty() || had_vars).then_some(&session.vars);
     let line = bounds.archive.then(|| Line {
         stage: Stage::Exchanged,
         request_id: message.request_id.clone(),

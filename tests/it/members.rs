@@ -224,7 +224,9 @@ async fn a_muted_chat_hears_its_admins_alone(on: On) {
     world.fence("c1", "u1").await;
     world.say("c1", "boss", "m2", "@小助手 静音").await;
     world.ends("m2", "delivered").await;
-    for (msg_id, sender, text) in [("m3", "u1", "/query 1"), ("m4", "boss", "/help"), ("m5", "u1", "/unmute")] {
+    for (msg_id, sender, text) in
+        [("m3", "u1", "/query 1"), ("m4", "boss", "/help"), ("m5", "u1", "/unmute"), ("m5b", "boss", "/mute")]
+    {
         world.say("c1", sender, msg_id, text).await;
         assert_eq!(world.outcome(msg_id).await, ("ignored".into(), Some("muted".into())), "{text}");
     }
