@@ -33,7 +33,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::lock::{PathLock, lock_path};
 use crate::store::redis::RedisStore;
 use crate::store::{Depth, SharedStore, Spool, StoreError};
-use crate::telemetry::{Health, Metrics, Telemetry};
+use crate::telemetry::{Health, Metrics, Recent, Telemetry};
 use crate::worker::{Sources, Workers};
 
 /// How long giving back takes at most, after `server.drain` is over.
@@ -144,7 +144,8 @@ impl App {
         let sender = Arc::new(Sender::new(store.clone(), in_force.clone(), robots, telemetry.clone()));
         let flusher = Arc::new(Flusher::new(store.clone(), records.clone(), &settings.database, telemetry.clone()));
         let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
-        let ingress = Ingress::new(in_force.clone(), intake, metrics.clone());
+        let recent = Arc::new(Recent::default());
+        let ingress = Ingress::new(in_force.clone(), intake, metrics.clone(), recent.clone());
         let replay = spool
             .clone()
             .map(|spool| Arc::new(Replay::new(store.clone(), spool, settings.store.lane_depth, telemetry.clone())));
@@ -154,6 +155,7 @@ impl App {
             records,
             in_force,
             reloader: reloader.clone(),
+            recent,
             holds: sender.holds(),
             alarms,
             metrics,

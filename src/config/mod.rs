@@ -38,7 +38,7 @@ use std::sync::Arc;
 use app::AppFile;
 use expand::Environment;
 use faults::Ledger;
-pub use faults::{Fault, Faults};
+pub use faults::{Fault, Faults, FileRead};
 use reader::Source;
 pub(crate) use reader::nearest;
 pub(crate) use route::is_loopback;
@@ -52,11 +52,11 @@ pub fn load(path: &Path) -> Result<Settings, Faults> {
     load_with(path, &|name| std::env::var(name).ok())
 }
 
-/// A digest of what each file of a configuration says, by its name: `gateway.toml` or `apps/<id>.toml`.
-pub type Digests = BTreeMap<String, String>;
+/// What each file of a configuration says, by its name: `gateway.toml` or `apps/<id>.toml`.
+pub type Files = BTreeMap<String, FileRead>;
 
 /// What the files say now, good or not.
-pub fn digests(path: &Path) -> Digests {
+pub fn look_at(path: &Path) -> Files {
     let ledger = Ledger::default();
     let _ = read(path, &|name| std::env::var(name).ok(), &ledger);
     named(path, &ledger)
@@ -70,11 +70,11 @@ fn load_with(path: &Path, environment: &Environment) -> Result<Settings, Faults>
     Ok(Settings { files, ..settings })
 }
 
-/// Digests by the names that operators are told.
-fn named(gateway: &Path, ledger: &Ledger) -> Digests {
+/// What was read, by the names that operators are told.
+fn named(gateway: &Path, ledger: &Ledger) -> Files {
     let folder = gateway.parent().unwrap_or(Path::new(""));
     let name = |file: PathBuf| file.strip_prefix(folder).unwrap_or(&file).display().to_string();
-    ledger.digests().into_iter().map(|(file, digest)| (name(file), digest)).collect()
+    ledger.files().into_iter().map(|(file, read)| (name(file), read)).collect()
 }
 
 /// Reads everything; what comes out is of use only while the ledger holds no fault.

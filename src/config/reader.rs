@@ -34,7 +34,10 @@ impl<'a> Source<'a> {
             .inspect(|text| self.ledger.reads(&self.file, text))
             .and_then(|text| text.parse::<toml::Table>().map_err(|e| syntax_fault(&text, &e)));
         match parsed {
-            Ok(values) => Some(Table::open(self, String::new(), values, read)),
+            Ok(values) => {
+                self.ledger.holds(&self.file, &values);
+                Some(Table::open(self, String::new(), values, read))
+            }
             Err(message) => {
                 self.ledger.note(&self.file, "", message);
                 None
@@ -89,6 +92,11 @@ impl<'a> Table<'a> {
     /// Notes that the file says this too, by naming it.
     pub(super) fn reads(&self, text: &str) {
         self.source.ledger.reads(&self.source.file, text);
+    }
+
+    /// Notes that nobody may see what a key says.
+    fn hides(&self, key: &str) {
+        self.source.ledger.hides(&self.source.file, self.path_of(key));
     }
 
     /// The dotted path of a key of this table.
@@ -176,6 +184,7 @@ impl<'a> Table<'a> {
 
     /// A string that isn't blank and that no fault may quote.
     pub(super) fn secret(&mut self, key: &'static str) -> Option<Secret> {
+        self.hides(key);
         self.filled(key).map(Secret::new)
     }
 
@@ -192,6 +201,7 @@ impl<'a> Table<'a> {
         key: &'static str,
         parse: impl FnOnce(&str) -> Result<T, Mend>,
     ) -> Option<T> {
+        self.hides(key);
         let value = self.take(key)?;
         let text = self.text_of(key, value)?;
         parse(&text.value).map_err(|mend| self.fault(key, mend)).ok()

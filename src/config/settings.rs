@@ -52,7 +52,7 @@ pub struct Settings {
     /// `apps/<id>.toml`, by id.
     pub apps: BTreeMap<String, Arc<App>>,
     /// What the files said.
-    pub files: super::Digests,
+    pub files: super::Files,
 }
 
 impl Settings {

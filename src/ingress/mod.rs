@@ -31,7 +31,7 @@ use crate::config::settings::{App, AppKind, Order};
 use crate::model::{Lane, Message, now_ms};
 use crate::setup::InForce;
 use crate::store::Arrival;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::{Metrics, Recent};
 use intake::Taken;
 use judge::{Judged, Received, judge};
 use refusal::Refusal;
@@ -48,14 +48,15 @@ struct Inner {
     in_force: Arc<InForce>,
     intake: Arc<Intake>,
     metrics: Arc<Metrics>,
+    recent: Arc<Recent>,
     window: Arc<Window>,
 }
 
 impl Ingress {
     /// An endpoint for the apps that are in force, whose messages `intake` takes.
-    pub fn new(in_force: Arc<InForce>, intake: Intake, metrics: Arc<Metrics>) -> Self {
+    pub fn new(in_force: Arc<InForce>, intake: Intake, metrics: Arc<Metrics>, recent: Arc<Recent>) -> Self {
         let (window, intake) = (Arc::new(Window::new(in_force.settings().dedup.window)), Arc::new(intake));
-        Self(Arc::new(Inner { in_force, intake, metrics, window }))
+        Self(Arc::new(Inner { in_force, intake, metrics, recent, window }))
     }
 
     /// `GET|POST /callback/{app}`, with or without a slash at its end; everything else is 404.
@@ -106,6 +107,7 @@ impl Inner {
         let refusal = match answer {
             Ok((response, result)) => {
                 self.metrics.callback(app, result, began.elapsed());
+                self.recent.note(app, request_id, result, None);
                 return with_request_id(response, request_id);
             }
             Err(refusal) => refusal,
@@ -113,7 +115,9 @@ impl Inner {
         let (status, code) = (refusal.status(), refusal.code());
         self.metrics.callback(app, code, began.elapsed());
         warn!(request_id, app, code, status = status.as_u16(), reason = %refusal, "callback refused");
-        let mut response = ApiError::new(status, code, refusal.told()).respond(request_id);
+        let told = refusal.told();
+        self.recent.note(app, request_id, code, Some(told.clone()));
+        let mut response = ApiError::new(status, code, told).respond(request_id);
         if let Refusal::Method(allowed) = refusal {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
         }

@@ -24,6 +24,7 @@ pub(crate) use channel::{causes, get, refuses_token};
 pub use hold::Holds;
 pub use pool::Sender;
 pub use route::{Destination, NoRoute, Route, Routes, guard};
+pub use token::token_state;
 pub(crate) use token::{NoToken, Tokens, gettoken_url, read_token};
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod callback;
 mod channels;
 mod check;
 mod compare;
+mod console;
 mod crash;
 mod explain;
 mod gateway;

@@ -84,6 +84,7 @@ impl Desk {
             records: open_records(&folder).await,
             reloader: Arc::new(Reloader::new(in_force.clone(), None)),
             in_force,
+            recent: Arc::default(),
             alarms: Alarms::unheard(Arc::default()),
             metrics: Arc::default(),
             health: Arc::default(),
