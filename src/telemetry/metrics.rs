@@ -114,58 +114,76 @@ impl Default for Metrics {
             spooled: Counter::default(),
             replayed: Counter::default(),
         };
+        new.name_counters();
+        new.name_histograms();
+        new.name_gauges();
         new.begin_at_zero();
-        let r = &mut new.registry;
-        r.register(
-            "callbacks",
-            "Callbacks by app and answer (stored, spooled, duplicate, or the error's code)",
-            new.callbacks.clone(),
-        );
-        r.register("messages", "Messages handled by app and outcome", new.messages.clone());
-        r.register(
-            "push_tasks",
-            "Push tasks handed over, by way in and result (taken, repeat, refused, full, faulty)",
-            new.tasks.clone(),
-        );
-        r.register("sends", "Requests to WeCom by channel and verdict", new.sends.clone());
-        r.register("store_errors", "Store calls that failed, by verb", new.store_errors.clone());
-        r.register(
-            "journal_lines",
-            "Journal lines by what became of them (recorded, unreadable, given_up: the database was away)",
-            new.journal_lines.clone(),
-        );
-        r.register("alarms", "Alarms raised, by kind, those held back too", new.alarms.clone());
-        r.register(
-            "alarms_lost",
-            "Alarms that nobody was told of, by where they were lost (queue, windows, robot, hook)",
-            new.alarms_lost.clone(),
-        );
-        r.register("ack_seconds", "From a callback's arrival to its answer", new.ack.clone());
-        r.register(
-            "queue_wait_seconds",
-            "How long what is worked had waited: a message from its arrival to its claim, a reply from its commit to its first begin",
-            new.queue_wait.clone(),
-        );
-        r.register("action_seconds", "Time of an action", new.action.clone());
-        r.register("send_seconds", "Time of one request to WeCom", new.send.clone());
-        r.register("end_to_end_seconds", "From a message's arrival to the delivery of a reply", new.end_to_end.clone());
-        r.register("depth", "What waits in the store, its lanes and its journal lines, by kind", new.depth.clone());
-        r.register("parked_lanes", "Chats that are set aside, by reason", new.parked.clone());
-        r.register("leases", "Lanes in work, by what they hold, over all processes of the store", new.leases.clone());
-        r.register(
-            "oldest_wait_seconds",
-            "Age of the oldest message that waits for a worker, and of the oldest whose reply waits or is being sent; 0: none",
-            new.oldest_wait.clone(),
-        );
-        r.register("spool_fill_ratio", "How full the spool is, 0 to 1", new.spool_fill.clone());
-        r.register("spool_depth", "Messages in the spool, acked and not yet in the store", new.spool_depth.clone());
-        r.register("spooled", "Messages acked into the spool while the store did not take them", new.spooled.clone());
-        r.register("replayed", "Spooled messages that the store took", new.replayed.clone());
         new
     }
 }
 
 impl Metrics {
+    fn name_counters(&mut self) {
+        let r = &mut self.registry;
+        r.register(
+            "callbacks",
+            "Callbacks by app and answer (stored, spooled, duplicate, or the error's code)",
+            self.callbacks.clone(),
+        );
+        r.register("messages", "Messages handled by app and outcome", self.messages.clone());
+        r.register(
+            "push_tasks",
+            "Push tasks handed over, by way in and result (taken, repeat, refused, full, faulty)",
+            self.tasks.clone(),
+        );
+        r.register("sends", "Requests to WeCom by channel and verdict", self.sends.clone());
+        r.register("store_errors", "Store calls that failed, by verb", self.store_errors.clone());
+        r.register(
+            "journal_lines",
+            "Journal lines by what became of them (recorded, unreadable, given_up: the database was away)",
+            self.journal_lines.clone(),
+        );
+        r.register("alarms", "Alarms raised, by kind, those held back too", self.alarms.clone());
+        r.register(
+            "alarms_lost",
+            "Alarms that nobody was told of, by where they were lost (queue, windows, robot, hook)",
+            self.alarms_lost.clone(),
+        );
+        r.register("spooled", "Messages acked into the spool while the store did not take them", self.spooled.clone());
+        r.register("replayed", "Spooled messages that the store took", self.replayed.clone());
+    }
+
+    fn name_histograms(&mut self) {
+        let r = &mut self.registry;
+        r.register("ack_seconds", "From a callback's arrival to its answer", self.ack.clone());
+        r.register(
+            "queue_wait_seconds",
+            "How long what is worked had waited: a message from its arrival to its claim, a reply from its commit to its first begin",
+            self.queue_wait.clone(),
+        );
+        r.register("action_seconds", "Time of an action", self.action.clone());
+        r.register("send_seconds", "Time of one request to WeCom", self.send.clone());
+        r.register(
+            "end_to_end_seconds",
+            "From a message's arrival to the delivery of a reply",
+            self.end_to_end.clone(),
+        );
+    }
+
+    fn name_gauges(&mut self) {
+        let r = &mut self.registry;
+        r.register("depth", "What waits in the store, its lanes and its journal lines, by kind", self.depth.clone());
+        r.register("parked_lanes", "Chats that are set aside, by reason", self.parked.clone());
+        r.register("leases", "Lanes in work, by what they hold, over all processes of the store", self.leases.clone());
+        r.register(
+            "oldest_wait_seconds",
+            "Age of the oldest message that waits for a worker, and of the oldest whose reply waits or is being sent; 0: none",
+            self.oldest_wait.clone(),
+        );
+        r.register("spool_fill_ratio", "How full the spool is, 0 to 1", self.spool_fill.clone());
+        r.register("spool_depth", "Messages in the spool, acked and not yet in the store", self.spool_depth.clone());
+    }
+
     /// What is rare and watched is there before it happens: a rate sees no rise where a counter begins at 1.
     fn begin_at_zero(&self) {
         let watched =
@@ -186,6 +204,9 @@ impl Metrics {
             }
         }
     }
+}
+
+impl Metrics {
     /// A callback was answered.
     pub fn callback(&self, app: &str, result: &'static str, took: Duration) {
         self.callbacks.get_or_create(&AppResult { app: app.to_owned(), result }).inc();
