@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Line, Result, Turn};
-use crate::model::{Delivery, Lane, first_id};
+use crate::model::{Delivery, Lane, Outcome, first_id};
 use crate::task::PushState;
 
 /// A task at the door.
@@ -69,6 +69,19 @@ pub struct NewPush {
     pub depth_limit: u64,
     /// What the trail says; left only where it is queued (or ended) by this call.
     pub lines: Vec<Line>,
+}
+
+impl NewPush {
+    /// What its child says once it is taken, and what stands in the lane then.
+    pub(super) fn taken(&self) -> (PushState, &[Delivery]) {
+        match &self.fate {
+            Ok(delivery) => {
+                let queued = PushState { state: Outcome::Queued, reason: None, errcode: None };
+                (queued, std::slice::from_ref(delivery))
+            }
+            Err(ended) => (ended.clone(), &[]),
+        }
+    }
 }
 
 /// What became of a [`NewPush`].

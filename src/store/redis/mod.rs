@@ -236,7 +236,7 @@ impl Store for RedisStore {
             let answer = self.link.run(&scripts::CLAIM_REPLIES, &shard.prefix, &args).await;
             let brought = answer.and_then(decode::claimed_replies).map(|(claimed, now_due, are_left)| {
                 due = now_due;
-                visits.extend(are_left.then_some((shard, true)));
+                visits.extend((are_left && !may_have_the_rest).then_some((shard, true)));
                 claimed
             });
             if !claims.take(brought)? {

@@ -443,6 +443,7 @@ macro_rules! contract_suite {
                 a_lane_of_pushes_waits_among_pushes_wherever_it_comes_from
                 a_lease_of_a_push_that_ended_still_finishes
                 a_reply_behind_pushes_takes_its_lane_along
+                a_lane_taken_along_stands_where_its_reply_would
                 no_lane_goes_on_with_a_push_while_a_reply_waits
                 a_lane_of_replies_leaves_pushes_their_share
                 pushes_wake_their_side;
