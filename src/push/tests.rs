@@ -290,7 +290,7 @@ fn walk(
     let mut round = Round::new(tasks, opened);
     let (mut asked, mut moved) = (Vec::new(), Vec::new());
     while let Some(page) = round.page(&maker) {
-        assert!(page.len() <= 200);
+        assert!(page.len() <= 64);
         let pushed: Vec<Pushed> = page.iter().map(|(_, push)| room(&push.lane.app_and_chat().1)).collect();
         asked.extend(page.iter().map(|(_, push)| format!("{}>{}", push.task_id, push.lane.app_and_chat().1)));
         let page: Vec<(Place, Lane)> = page.into_iter().map(|(place, push)| (place, push.lane)).collect();
@@ -348,7 +348,8 @@ fn a_walk_goes_on_where_each_task_stands_and_ends_with_the_store() {
     let opened = [Opened::Open(100), Opened::Done, Opened::Conflict];
     let (asked, moved, taken) = walk(&world, &batch, &opened, |_| Pushed::Known);
     assert_eq!((asked.len(), asked[0].as_str()), (350, "a>x100"));
-    assert_eq!(moved, [("a".into(), 300, false), ("a".into(), 450, true)]);
+    let cursors: Vec<u64> = moved.iter().map(|(_, cursor, _)| *cursor).collect();
+    assert_eq!((cursors, moved[5].2), (vec![164, 228, 292, 356, 420, 450], true));
     assert_eq!(taken, [Taken::Owned, Taken::Repeat, Taken::Refused(TaskFault::conflict())]);
     let mut left = 250;
     let room = |_: &str| {
@@ -356,6 +357,6 @@ fn a_walk_goes_on_where_each_task_stands_and_ends_with_the_store() {
         if left < 0 { Pushed::StoreFull } else { Pushed::Queued }
     };
     let (asked, moved, taken) = walk(&world, &batch, &[Opened::Open(0); 3], room);
-    assert_eq!((asked.len(), moved), (400, vec![("a".into(), 200, false), ("a".into(), 250, false)]));
+    assert_eq!((asked.len(), moved.last()), (256, Some(&("a".into(), 250, false))));
     assert_eq!(taken, [Taken::Full, Taken::Full, Taken::Full]);
 }
