@@ -170,6 +170,7 @@ fn push(n: usize, lanes: usize) -> NewPush {
         repeat_until: None,
         expires_at: now_ms() + 600_000,
         received_at: now_ms(),
+        queued_at: now_ms(),
     };
     NewPush {
         task_id,
