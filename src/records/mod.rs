@@ -35,8 +35,7 @@ pub use archive::exchange;
 use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
-pub(crate) use query::rfc3339;
-pub use query::{DeliveryItem, EndedDelivery, MessageItem};
+pub use query::{DeliveryItem, EndedDelivery, MessageItem, rfc3339};
 pub use results::PushResult;
 pub use stats::{ChatStats, Copies, CopyBatch, Figures, Hit, Latencies, Replies, RuleStats, Scope, Stats};
 

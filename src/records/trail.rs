@@ -369,6 +369,8 @@ mod tests {
             reason: Some("why dead".into()),
             errcode: Some(7),
             at: 8,
+            msgid: None,
+            left_out: None,
         };
         assert_eq!(rows, [expected]);
         // The store's clock went back in between.
