@@ -3,7 +3,7 @@
 //! The order is: what we think good, what the operator wrote under `options`, what the promises stand on. librdkafka repeats itself
 //! while brokers are away; here each change is said once.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
@@ -66,7 +66,7 @@ fn client(kafka: &Kafka, good: &[(&str, &str)], ours: &[(&str, &str)]) -> Client
     config
 }
 
-/// What a client of ours is in trouble with.
+/// What a client of ours is in trouble with, if it is.
 #[derive(Debug)]
 pub(super) struct Link {
     /// Which client, for logs.
@@ -77,9 +77,39 @@ pub(super) struct Link {
 #[derive(Debug, Default)]
 struct Trouble {
     /// What was said last; `None`: all is well.
-    said: Option<RDKafkaErrorCode>,
+    said: Option<Kind>,
     /// What librdkafka told of a single broker: the reason behind "all brokers are down".
     detail: String,
+}
+
+/// Troubles that last, by what ends them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// No broker lets us in: ends with a connection.
+    Connection,
+    /// The topic or the group is not there, or not for us: ends with partitions, a record, or one written.
+    Access,
+    /// What was to be written was not: ends with what is.
+    Write,
+}
+
+impl Kind {
+    /// Of what librdkafka reports by itself; `None`: it passes by itself.
+    fn of(code: RDKafkaErrorCode) -> Option<Self> {
+        use RDKafkaErrorCode as Code;
+        match code {
+            Code::AllBrokersDown | Code::Authentication | Code::SSL | Code::SaslAuthenticationFailed => {
+                Some(Self::Connection)
+            }
+            Code::UnknownTopicOrPartition
+            | Code::UnknownTopic
+            | Code::TopicAuthorizationFailed
+            | Code::GroupAuthorizationFailed
+            | Code::ClusterAuthorizationFailed
+            | Code::TransactionalIdAuthorizationFailed => Some(Self::Access),
+            _ => None,
+        }
+    }
 }
 
 impl Link {
@@ -95,49 +125,86 @@ impl Link {
 
     /// librdkafka reports an error.
     pub(super) fn fails(&self, error: &KafkaError, reason: &str) {
-        let mut trouble = self.lock();
-        let Some(code) = error.rdkafka_error_code() else { return };
-        if is_of_one_broker(code) {
-            debug!(client = self.client, %code, reason, "a Kafka broker");
-            reason.clone_into(&mut trouble.detail);
-        } else if trouble.said != Some(code) {
-            trouble.said = Some(code);
-            warn!(client = self.client, %code, reason, detail = trouble.detail, "Kafka does not do as asked; trying on");
+        match error.rdkafka_error_code().and_then(Kind::of) {
+            Some(kind) => self.say(kind, error, reason),
+            None => {
+                debug!(client = self.client, %error, reason, "Kafka");
+                reason.clone_into(&mut self.lock().detail);
+            }
         }
     }
 
-    /// librdkafka tells of its connections: any that is up ends an outage; other trouble ends by what works.
+    /// What was to be written to a topic was not.
+    pub(super) fn write_fails(&self, error: &KafkaError, topic: &str) {
+        self.say(error.rdkafka_error_code().and_then(Kind::of).unwrap_or(Kind::Write), error, topic);
+    }
+
+    /// librdkafka tells of its connections.
     pub(super) fn look(&self, statistics: &Statistics) {
         if statistics.brokers.values().any(|broker| broker.nodeid >= 0 && broker.state == "UP") {
-            self.ends(|code| code == RDKafkaErrorCode::AllBrokersDown);
+            self.ends(Kind::Connection);
         }
     }
 
-    /// What was asked for works.
-    pub(super) fn works(&self) {
-        self.ends(|_| true);
+    /// There are partitions for us, or a record.
+    pub(super) fn reads(&self) {
+        self.ends(Kind::Access);
     }
 
-    fn ends(&self, is_over: impl Fn(RDKafkaErrorCode) -> bool) {
+    /// Something was written.
+    pub(super) fn writes(&self) {
+        [Kind::Connection, Kind::Access, Kind::Write].into_iter().for_each(|kind| self.ends(kind));
+    }
+
+    fn say(&self, kind: Kind, error: &KafkaError, reason: &str) {
         let mut trouble = self.lock();
-        if trouble.said.is_some_and(is_over) {
+        if trouble.said.replace(kind) != Some(kind) {
+            let detail = &trouble.detail;
+            warn!(client = self.client, %error, reason, detail, "Kafka does not do as asked; trying on");
+        }
+    }
+
+    fn ends(&self, kind: Kind) {
+        let mut trouble = self.lock();
+        if trouble.said == Some(kind) {
             *trouble = Trouble::default();
             info!(client = self.client, "Kafka does as asked again");
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Trouble> {
+    fn lock(&self) -> MutexGuard<'_, Trouble> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// One broker may be away while the others serve: worth no word by itself.
-fn is_of_one_broker(code: RDKafkaErrorCode) -> bool {
-    use RDKafkaErrorCode::{BrokerTransportFailure, OperationTimedOut, Resolve};
-    matches!(code, BrokerTransportFailure | OperationTimedOut | Resolve)
 }
 
 /// librdkafka's own log: what matters of it comes as errors, too.
 pub(super) fn log(level: RDKafkaLogLevel, facility: &str, line: &str) {
     debug!(?level, facility, line, "librdkafka");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_lasts_until_what_ends_it() {
+        let link = Link::new("test");
+        let global = KafkaError::Global;
+        link.fails(&global(RDKafkaErrorCode::BrokerTransportFailure), "one of three");
+        assert!(!link.is_down(), "the others serve");
+        link.fails(&global(RDKafkaErrorCode::AllBrokersDown), "3/3");
+        link.reads();
+        assert!(link.is_down(), "a record may have been read before");
+        link.ends(Kind::Connection);
+        assert!(!link.is_down());
+        link.fails(&global(RDKafkaErrorCode::UnknownTopicOrPartition), "no such topic");
+        link.ends(Kind::Connection);
+        assert!(link.is_down(), "a connection makes no topic");
+        link.reads();
+        assert!(!link.is_down());
+        link.write_fails(&KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut), "results");
+        assert!(link.is_down());
+        link.writes();
+        assert!(!link.is_down());
+    }
 }

@@ -115,6 +115,7 @@ impl Group {
             let Some(worked) = ours.get(&record.partition()) else { return };
             (worked.partition.clone(), self.room(ours.len()))
         };
+        self.link.reads();
         if !partition.put(record.detach(), room, PATIENCE) {
             debug!(partition = partition.number, "a partition waits for its worker");
             self.say("pause", consumer.pause(&self.list([(partition.number, None)])));
@@ -153,7 +154,7 @@ impl Group {
             ours.insert(number, Worked { partition, stop, worker });
         }
         if partitions.count() > 0 {
-            self.link.works();
+            self.link.reads();
             info!(topic = self.topic, given = ?numbers(partitions), ours = ours.len(), "partitions are ours");
         }
     }

@@ -64,7 +64,7 @@ impl HandOver {
         }
         match wait(&producer, |producer| producer.commit_transaction(STEP)).await {
             Ok(()) => {
-                self.link.works();
+                self.link.writes();
                 *current = Some(producer);
                 Ok(())
             }
@@ -101,7 +101,7 @@ impl HandOver {
     }
 
     fn not_taken(&self, error: &KafkaError) -> HandOverError {
-        self.link.fails(error, "a batch of push tasks");
+        self.link.write_fails(error, &self.kafka.topic);
         HandOverError::NotTaken(error.to_string())
     }
 }

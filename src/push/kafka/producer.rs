@@ -77,14 +77,14 @@ impl Producer {
         let producer = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match producer.send(record, Timeout::Never).await {
             Ok(_) => {
-                self.link.works();
+                self.link.writes();
                 Ok(())
             }
             Err((error, _)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) => {
                 Err(Unwritten::TooLarge)
             }
             Err((error, _)) => {
-                self.link.fails(&error, topic);
+                self.link.write_fails(&error, topic);
                 self.replace(&producer);
                 Err(Unwritten::Trouble)
             }
