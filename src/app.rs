@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,14 +26,14 @@ use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
 use crate::records::{Flusher, Records, RecordsError};
 use crate::rules::RuleError;
-use crate::sender::route::Routes;
 use crate::sender::{self, Sender};
+use crate::setup::{InForce, Reloader};
 use crate::stop::Stop;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::lock::{PathLock, lock_path};
 use crate::store::redis::RedisStore;
 use crate::store::{Depth, SharedStore, Spool, StoreError};
-use crate::telemetry::{Health, Metrics, Telemetry};
+use crate::telemetry::{Health, Metrics, Recent, Telemetry};
 use crate::worker::{Sources, Workers};
 
 /// How long giving back takes at most, after `server.drain` is over.
@@ -86,6 +87,7 @@ pub struct App {
     drain: Duration,
     store: SharedStore,
     spool: Option<Arc<Spool>>,
+    reloader: Arc<Reloader>,
     /// Callbacks, messages, replies, and the spool where there is one.
     flow: Vec<Task>,
     notifier: Option<Task>,
@@ -103,42 +105,58 @@ struct Task {
 
 impl App {
     /// Opens the store and the records, binds both listeners and starts every loop.
+    ///
+    /// # Errors
+    /// [`AppError`]; nothing is left running then.
     pub async fn start(settings: Settings) -> Result<Self, AppError> {
+        Self::start_of(settings, None).await
+    }
+
+    /// As [`App::start`], with settings that were read from `file`: they can be read again ([`App::reloader`]).
+    ///
+    /// # Errors
+    /// As [`App::start`].
+    pub async fn start_from(settings: Settings, file: PathBuf) -> Result<Self, AppError> {
+        Self::start_of(settings, Some(file)).await
+    }
+
+    async fn start_of(settings: Settings, file: Option<PathBuf>) -> Result<Self, AppError> {
         // Fails only where another gateway of this process installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let settings = Arc::new(settings);
         let lock = lock_path(&settings.store.path)?;
         let store = open_store(&settings)?;
         refuse_foreign(&store).await?;
         let spool = open_spool(&settings)?;
         let records = Records::open(&settings.database.url).await?;
+        let in_force = InForce::new(settings)?;
+        let reloader = Arc::new(Reloader::new(in_force.clone(), file));
+        let settings = in_force.settings();
         let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
-        let routes = Arc::new(Routes::new(&settings));
         let robots = sender::channel::http_client(&settings.sender)?;
         let http = action::http_client()?;
         let clients = Clients { robots: robots.clone(), actions: http.clone() };
         let (alarms, notifier) =
             Notifier::new(&settings.alarms, store.clone(), clients, metrics.clone(), health.clone());
         let telemetry = Telemetry { alarms: alarms.clone(), metrics: metrics.clone(), health: health.clone() };
-        let directory = Arc::new(Directory::new(store.clone(), settings.clone(), robots.clone()));
+        let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), robots.clone()));
         let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
-        let workers = Workers::new(store.clone(), settings.clone(), routes.clone(), sources, telemetry.clone())?;
-        let sender = Sender::new(store.clone(), settings.clone(), routes.clone(), robots, telemetry.clone());
-        let flusher = Flusher::new(store.clone(), records.clone(), &settings.database, telemetry.clone());
+        let workers = Arc::new(Workers::new(store.clone(), in_force.clone(), sources, telemetry.clone()));
+        let sender = Arc::new(Sender::new(store.clone(), in_force.clone(), robots, telemetry.clone()));
+        let flusher = Arc::new(Flusher::new(store.clone(), records.clone(), &settings.database, telemetry.clone()));
         let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
-        let ingress = Ingress::new(settings.clone(), intake, metrics.clone());
-        let replay = spool.clone().map(|spool| {
-            let depth = settings.store.lane_depth;
-            Replay::new(store.clone(), spool, depth, telemetry.clone())
-        });
-        let holds = sender.holds();
+        let recent = Arc::new(Recent::default());
+        let ingress = Ingress::new(in_force.clone(), intake, metrics.clone(), recent.clone());
+        let replay = spool
+            .clone()
+            .map(|spool| Arc::new(Replay::new(store.clone(), spool, settings.store.lane_depth, telemetry.clone())));
         let state = AdminState {
             store: store.clone(),
             spool: spool.clone(),
             records,
-            settings: settings.clone(),
-            routes,
-            holds,
+            in_force,
+            reloader: reloader.clone(),
+            recent,
+            holds: sender.holds(),
             alarms,
             metrics,
             health: health.clone(),
@@ -149,51 +167,43 @@ impl App {
         let (callbacks, callback_addr) = listen("server.listen", settings.server.listen).await?;
         let (operators, admin_addr) = listen("admin.listen", settings.admin.listen).await?;
         info!(%callback_addr, %admin_addr, apps = settings.apps.len(), "the gateway takes callbacks");
-        let (workers, sender, flusher) = (Arc::new(workers), Arc::new(sender), Arc::new(flusher));
         let mut flow = vec![
             Task::spawn("ingress", |stop| listener::serve(callbacks, ingress.router(), public, stop.draining)),
-            Task::supervise("workers", move |stop| {
-                let workers = workers.clone();
-                async move { workers.run(stop).await }
-            }),
-            Task::supervise("sender", move |stop| {
-                let sender = sender.clone();
-                async move { sender.run(stop).await }
-            }),
-            Task::supervise("directory", move |stop| {
-                let directory = directory.clone();
-                async move { directory.run(stop.draining).await }
-            }),
+            Task::supervise("workers", workers, |workers, stop| async move { workers.run(stop).await }),
+            Task::supervise("sender", sender, |sender, stop| async move { sender.run(stop).await }),
+            Task::supervise("directory", directory, |asks, stop| async move { asks.run(stop.draining).await }),
+            Task::supervise("watch", reloader.clone(), |files, stop| async move { files.watch(stop.draining).await }),
         ];
-        flow.extend(replay.map(Arc::new).map(|replay| {
-            Task::supervise("replay", move |stop| {
-                let replay = replay.clone();
-                async move { replay.run(stop.draining).await }
-            })
+        flow.extend(replay.map(|replay| {
+            Task::supervise("replay", replay, |replay, stop| async move { replay.run(stop.draining).await })
         }));
+        let notifier = notifier.map(Arc::new).map(|notifier| {
+            Task::supervise("alarms", notifier, |notifier, stop| async move { notifier.run(stop.draining).await })
+        });
+        let flusher =
+            Task::supervise("flusher", flusher, |flusher, stop| async move { flusher.run(stop.draining).await });
+        let admin =
+            Task::spawn("admin", |stop| listener::serve(operators, admin::router(state), OPERATORS, stop.draining));
+        let drain = settings.server.drain;
         Ok(Self {
             callback_addr,
             admin_addr,
             health,
-            drain: settings.server.drain,
+            drain,
             store,
             spool,
+            reloader,
             flow,
-            notifier: notifier.map(Arc::new).map(|notifier| {
-                Task::supervise("alarms", move |stop| {
-                    let notifier = notifier.clone();
-                    async move { notifier.run(stop.draining).await }
-                })
-            }),
-            flusher: Task::supervise("flusher", move |stop| {
-                let flusher = flusher.clone();
-                async move { flusher.run(stop.draining).await }
-            }),
-            admin: Task::spawn("admin", |stop| {
-                listener::serve(operators, admin::router(state), OPERATORS, stop.draining)
-            }),
+            notifier,
+            flusher,
+            admin,
             _lock: lock,
         })
+    }
+
+    /// Reads the configuration again.
+    pub fn reloader(&self) -> &Reloader {
+        &self.reloader
     }
 
     /// Where callbacks are taken.
@@ -303,13 +313,14 @@ impl Task {
         Self { name, stop, handle }
     }
 
-    /// Runs what `make` makes until it returns by itself; a panic is logged and it is made again.
-    fn supervise<F>(name: &'static str, make: impl Fn(Stop) -> F + Send + 'static) -> Self
+    /// Runs a loop until it returns by itself; a panic is logged and it is started again.
+    fn supervise<T, F>(name: &'static str, of: Arc<T>, run: impl Fn(Arc<T>, Stop) -> F + Send + 'static) -> Self
     where
+        T: Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         Self::spawn(name, |stop| async move {
-            while AssertUnwindSafe(make(stop.clone())).catch_unwind().await.is_err() {
+            while AssertUnwindSafe(run(of.clone(), stop.clone())).catch_unwind().await.is_err() {
                 error!(name, "a loop panicked; it starts again");
                 tokio::time::sleep(RESTART).await;
             }

@@ -4,6 +4,7 @@
 //! The modules, in the order in which a message meets them:
 //!
 //! - [`config`]: TOML to checked settings.
+//! - [`setup`]: what of it is in force, and how it changes.
 //! - [`ingress`]: the callback endpoint: verify, decrypt, parse, enqueue, ack.
 //! - [`wecom`]: the protocol: crypto, payloads, message kinds and limits, verdicts. Pure.
 //! - [`model`]: message, reply, delivery, lane, ids.
@@ -38,6 +39,7 @@ pub mod model;
 pub mod records;
 pub mod rules;
 pub mod sender;
+pub mod setup;
 pub mod sim;
 pub mod stop;
 pub mod store;

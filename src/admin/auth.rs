@@ -41,7 +41,7 @@ pub(super) async fn require(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let operator = admit(&state.settings.admin.tokens, request.headers(), peer(request.extensions()));
+    let operator = admit(&state.settings().admin.tokens, request.headers(), peer(request.extensions()));
     match operator.and_then(|who| if who.scope >= scope { Ok(who) } else { Err(Denied::Scope(scope)) }) {
         Ok(who) => {
             request.extensions_mut().insert(who);

@@ -82,7 +82,7 @@ pub(super) async fn one(
 
 /// A chat that is configured or holds something.
 pub(super) async fn known(state: &AdminState, app: &str, chat: &str) -> Result<ChatItem, Failure> {
-    let is_configured = state.settings.apps.get(app).is_some_and(|app| app.chats.contains_key(chat));
+    let is_configured = state.settings().apps.get(app).is_some_and(|app| app.chats.contains_key(chat));
     let status = status(state, app, chat).await?.filter(|status| is_configured || leaves_a_trace(status));
     status.map(|status| item(state, status, now_ms())).ok_or_else(unknown_chat)
 }
@@ -102,7 +102,8 @@ fn unknown_chat() -> Failure {
 }
 
 fn configured(state: &AdminState) -> BTreeSet<(String, String)> {
-    let apps = state.settings.apps.values();
+    let settings = state.settings();
+    let apps = settings.apps.values();
     apps.flat_map(|app| app.chats.keys().map(|chat| (app.id.clone(), chat.clone()))).collect()
 }
 
@@ -112,8 +113,9 @@ fn leaves_a_trace(status: &ChatStatus) -> bool {
 
 fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
     let (app, chat) = status.lane.app_and_chat();
-    let route = state.routes.of(&app, &chat);
-    let configured = state.settings.apps.get(&app).and_then(|app| app.chats.get(&chat));
+    let (routes, settings) = (state.routes(), state.settings());
+    let route = routes.of(&app, &chat);
+    let configured = settings.apps.get(&app).and_then(|app| app.chats.get(&chat));
     // Another route than the one it died by is another try.
     let is_dead = status.dead.is_some() && route.is_none_or(|route| status.dead.as_ref() == Some(&route.digest));
     let by_api = route.is_none_or(|route| route.channel.kind().is_api());

@@ -1,14 +1,17 @@
-//! The operators' listener: probes, metrics and the API (contract, section 4).
+//! The operators' listener: console, probes, metrics and the API (contract, section 4).
 //!
 //! What always holds: every answer carries `X-Request-Id`; every error, from a wrong path to a lost database, has the
-//! one shape of [`crate::api_error`]; nothing but the probes answers to a stranger; nothing here moves a message or a reply
+//! one shape of [`crate::api_error`]; nothing but the probes and the console's static files answers to a stranger; nothing here moves a message or a reply
 //! to another chat.
 //!
 //! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`: a peer whose address is not known counts as a
 //! stranger.
 
+mod apps;
 mod auth;
 mod chats;
+mod configuration;
+mod console;
 mod failure;
 mod operate;
 mod probes;
@@ -34,8 +37,9 @@ use crate::config::settings::Scope;
 use crate::records::{Cursor, Records};
 use crate::sender::Holds;
 use crate::sender::route::Routes;
+use crate::setup::{InForce, Reloader};
 use crate::store::{SharedStore, Spool};
-use crate::telemetry::{Health, Metrics};
+use crate::telemetry::{Health, Metrics, Recent};
 use failure::Failure;
 
 /// What the operators' listener shows.
@@ -47,10 +51,12 @@ pub struct AdminState {
     pub spool: Option<Arc<Spool>>,
     /// Trails and deliveries.
     pub records: Records,
-    /// Who may ask, and the configured chats.
-    pub settings: Arc<Settings>,
-    /// How each chat is reached now.
-    pub routes: Arc<Routes>,
+    /// Who may ask, the configured chats, and how each is reached now.
+    pub in_force: Arc<InForce>,
+    /// Reads the configuration again.
+    pub reloader: Arc<Reloader>,
+    /// What the last callbacks were answered.
+    pub recent: Arc<Recent>,
     /// What holds whole apps up.
     pub holds: Arc<Holds>,
     /// Where alarms are raised.
@@ -59,6 +65,16 @@ pub struct AdminState {
     pub metrics: Arc<Metrics>,
     /// What the probes show.
     pub health: Arc<Health>,
+}
+
+impl AdminState {
+    fn settings(&self) -> Arc<Settings> {
+        self.in_force.settings()
+    }
+
+    fn routes(&self) -> Arc<Routes> {
+        self.in_force.routes()
+    }
 }
 
 /// The listener's router.
@@ -72,6 +88,9 @@ pub fn router(state: AdminState) -> Router {
         .route("/chats", get(chats::list))
         .route("/chats/{app}/{*chat}", patch(operate::chat).layer(only(Scope::Admin)).get(chats::one))
         .route("/sessions/{app}/{chat}/{sender}", delete(sessions::delete).layer(only(Scope::Admin)).get(sessions::get))
+        .route("/apps", get(apps::list))
+        .route("/configuration", get(configuration::get).layer(only(Scope::Admin)))
+        .route("/reload", post(configuration::reload).layer(only(Scope::Admin)))
         .route("/replies", post(replies::post).layer(only(Scope::Push)))
         .route(
             "/users/{app}/{*sender}",
@@ -85,6 +104,7 @@ pub fn router(state: AdminState) -> Router {
         .route("/readyz", get(probes::readyz))
         .route("/metrics", get(probes::metrics))
         .nest("/api/v1", api)
+        .merge(console::router())
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(with_request_ids))
@@ -92,7 +112,7 @@ pub fn router(state: AdminState) -> Router {
 }
 
 async fn no_such_path() -> Failure {
-    Failure::new(StatusCode::NOT_FOUND, "not_found", "nothing here; the API is under /api/v1")
+    Failure::new(StatusCode::NOT_FOUND, "not_found", "nothing here; the console is at /, the API under /api/v1")
 }
 
 async fn no_such_method() -> Failure {

@@ -156,11 +156,11 @@ fn operation(
         id: uuid::Uuid::now_v7().simple().to_string(),
         lane: Lane::of_chat(&item.app, &item.chat),
         delivery_id: item.id.clone(),
-        keep: state.settings.database.retain,
+        keep: state.settings().database.retain,
         child: None,
         resend,
         turn: configured_turn(state, &item.app, &item.chat),
-        depth_limit: state.settings.store.lane_depth,
+        depth_limit: state.settings().store.lane_depth,
         lines: vec![line],
     }
 }
@@ -188,7 +188,8 @@ fn again(state: &AdminState, ended: &EndedDelivery) -> Result<Delivery, Failure>
             format!("its content is not kept ({why}), so it can't be sent again; settle it as delivered or discard");
         Failure::new(StatusCode::CONFLICT, "not_kept", text)
     })?;
-    let app = state.settings.apps.get(&ended.item.app).ok_or_else(|| {
+    let settings = state.settings();
+    let app = settings.apps.get(&ended.item.app).ok_or_else(|| {
         Failure::new(StatusCode::CONFLICT, "unknown_app", "its app is no longer configured, so it can't be sent again")
     })?;
     let now = now_ms();
@@ -202,6 +203,6 @@ fn settled_already() -> Failure {
 }
 
 fn configured_turn(state: &AdminState, app: &str, chat: &str) -> Turn {
-    let weight = state.routes.of(app, chat).map_or(1, |route| route.weight);
-    Turn { weight, head_start: state.settings.sender.head_start }
+    let weight = state.routes().of(app, chat).map_or(1, |route| route.weight);
+    Turn { weight, head_start: state.settings().sender.head_start }
 }

@@ -41,7 +41,7 @@ pub(super) async fn readyz(State(state): State<AdminState>) -> Response {
 pub(super) async fn metrics(State(state): State<AdminState>, request: Request) -> Response {
     let peer = auth::peer(request.extensions());
     if !auth::is_loopback(peer)
-        && let Err(denied) = auth::admit(&state.settings.admin.tokens, request.headers(), peer)
+        && let Err(denied) = auth::admit(&state.settings().admin.tokens, request.headers(), peer)
     {
         return denied.into_response();
     }

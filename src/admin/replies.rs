@@ -49,7 +49,7 @@ pub(super) async fn post(
         expires_at: waiting.expires_at,
         reply_to: waiting.reply_to,
     };
-    let route = match state.routes.find(origin.destination()) {
+    let route = match state.routes().find(origin.destination()) {
         Ok(route) if route.is_single_use() && waiting.answers > 0 => Err(NoRoute::ResponseUrlUsed),
         other => other,
     };
@@ -66,9 +66,9 @@ pub(super) async fn post(
         replies: deliveries,
         turn: Turn {
             weight: route.as_ref().map_or(1, |route| route.weight),
-            head_start: state.settings.sender.head_start,
+            head_start: state.settings().sender.head_start,
         },
-        depth_limit: state.settings.store.lane_depth,
+        depth_limit: state.settings().store.lane_depth,
         lines,
     };
     let word = match state.store.answer_late(answer).await? {

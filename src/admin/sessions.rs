@@ -47,13 +47,9 @@ pub(super) async fn delete(State(state): State<AdminState>, named: Named) -> Res
 }
 
 /// The app's bounds, and the session's name: in an app whose chats share theirs, every sender's is the chat's.
-fn find<'s>(
-    state: &'s AdminState,
-    app: &str,
-    chat: &str,
-    sender: &str,
-) -> Result<(&'s settings::Session, SessionKey), Failure> {
+fn find(state: &AdminState, app: &str, chat: &str, sender: &str) -> Result<(settings::Session, SessionKey), Failure> {
     let missing = || Failure::new(StatusCode::NOT_FOUND, "unknown_app", "app: none of the configured ones");
-    let bounds = &state.settings.apps.get(app).ok_or_else(missing)?.session;
-    Ok((bounds, bounds.key(app, chat, sender)))
+    let bounds = state.settings().apps.get(app).ok_or_else(missing)?.session.clone();
+    let key = bounds.key(app, chat, sender);
+    Ok((bounds, key))
 }

@@ -99,7 +99,7 @@ pub(super) async fn delete(
 
 fn known(state: &AdminState, who: Who) -> Result<(String, String), Failure> {
     let Path((app, sender)) = who?;
-    if !state.settings.apps.contains_key(&app) {
+    if !state.settings().apps.contains_key(&app) {
         return Err(Failure::new(StatusCode::NOT_FOUND, "unknown_app", "no app of this id is configured"));
     }
     Ok((app, sender))

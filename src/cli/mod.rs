@@ -56,7 +56,7 @@ pub fn main() -> ExitCode {
     // clap ends wrong usage with 2 by itself.
     let cli = Cli::parse();
     let result = match cli.command {
-        Command::Serve(file) => load(&file).and_then(serve::run),
+        Command::Serve(file) => load(&file).and_then(|settings| serve::run(settings, file.config)),
         Command::Check(file) => load(&file).map(|settings| println!("{}", sound(&settings, &file.config))),
         Command::Demo(options) => demo::run(options),
         Command::Simulate(options) => simulate::run(*options),

@@ -1,14 +1,17 @@
-//! `serve`: runs the gateway until SIGTERM or SIGINT, then lets it finish what is under way.
+//! `serve`: runs the gateway until SIGTERM or SIGINT, then lets it finish what is under way. SIGHUP reads the configuration
+//! again.
+
+use std::path::PathBuf;
 
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{Failure, runtime};
 use crate::app::App;
 use crate::config::Settings;
 use crate::telemetry::logs;
 
-pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+pub(super) fn run(settings: Settings, file: PathBuf) -> Result<(), Failure> {
     logs::init(&settings.log).map_err(Failure::running)?;
     #[cfg(feature = "crash-points")]
     crate::crash::arm().map_err(|error| Failure { code: super::MISCONFIGURED, text: error.to_string() })?;
@@ -16,13 +19,13 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::running)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::running)?;
         let mut hangup = signal(SignalKind::hangup()).map_err(Failure::running)?;
-        let app = App::start(settings).await?;
+        let app = App::start_from(settings, file).await?;
         loop {
             tokio::select! {
                 _ = terminate.recv() => break info!("SIGTERM: finishing what is under way"),
                 _ = interrupt.recv() => break info!("SIGINT: finishing what is under way"),
-                // Unhandled, it would end the process.
-                _ = hangup.recv() => warn!("SIGHUP: this version reads its configuration at start only; restart it"),
+                // What came of it stands in the log.
+                _ = hangup.recv() => drop(app.reloader().reload("SIGHUP").await),
             }
         }
         app.stop().await;

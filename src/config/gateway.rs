@@ -36,6 +36,7 @@ pub(super) fn settings(root: &mut Table) -> Settings {
         wecom,
         log: root.section("log", log),
         apps: Default::default(),
+        files: Default::default(),
     };
     let (public, operators) = (settings.server.listen, settings.admin.listen);
     if overlap(public, operators) {
@@ -77,6 +78,18 @@ fn server(t: &mut Table) -> Server {
         max_body: t.parsed("max_body", body).unwrap_or(1 << 20),
         deadline,
         drain,
+        watch: t.parsed("watch", watch).unwrap_or(None),
+    }
+}
+
+/// How often files are looked at: not at all, or not so often that reading them costs anything.
+fn watch(text: &str) -> Result<Option<Duration>, Mend> {
+    match text {
+        "off" => Ok(None),
+        span => match units::duration(span)? {
+            every if every < Duration::from_secs(1) => Err("is too often: write \"1s\" or more, or \"off\"".into()),
+            every => Ok(Some(every)),
+        },
     }
 }
 

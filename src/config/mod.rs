@@ -29,6 +29,7 @@ pub mod settings;
 mod tests;
 pub(crate) mod units;
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ use std::sync::Arc;
 use app::AppFile;
 use expand::Environment;
 use faults::Ledger;
-pub use faults::{Fault, Faults};
+pub use faults::{Fault, Faults, FileRead};
 use reader::Source;
 pub(crate) use route::is_loopback;
 pub use settings::Settings;
@@ -50,22 +51,46 @@ pub fn load(path: &Path) -> Result<Settings, Faults> {
     load_with(path, &|name| std::env::var(name).ok())
 }
 
+/// What each file of a configuration says, by its name: `gateway.toml` or `apps/<id>.toml`.
+pub type Files = BTreeMap<String, FileRead>;
+
+/// What the files say now, good or not.
+pub fn look_at(path: &Path) -> Files {
+    let ledger = Ledger::default();
+    let _ = read(path, &|name| std::env::var(name).ok(), &ledger);
+    named(path, &ledger)
+}
+
 fn load_with(path: &Path, environment: &Environment) -> Result<Settings, Faults> {
     let ledger = Ledger::default();
-    let gateway = Source { file: path.to_owned(), ledger: &ledger, environment };
+    let settings = read(path, environment, &ledger);
+    let files = named(path, &ledger);
+    ledger.close()?;
+    Ok(Settings { files, ..settings })
+}
+
+/// What was read, by the names that operators are told.
+fn named(gateway: &Path, ledger: &Ledger) -> Files {
+    let folder = gateway.parent().unwrap_or(Path::new(""));
+    let name = |file: PathBuf| file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+    ledger.files().into_iter().map(|(file, read)| (name(file), read)).collect()
+}
+
+/// Reads everything; what comes out is of use only while the ledger holds no fault.
+fn read(path: &Path, environment: &Environment, ledger: &Ledger) -> Settings {
+    let gateway = Source { file: path.to_owned(), ledger, environment };
     let read = gateway.read(gateway::settings);
     let readable = read.is_some();
     let mut settings = read.unwrap_or_else(|| unknown_settings(&gateway));
     let apps = apps(&gateway, &settings);
     let alarms = alarms::robot(&gateway, &settings.alarms, &settings.wecom);
-    route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms), &ledger);
+    route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms), ledger);
     if readable {
         memory::check(&gateway, &settings, &apps);
         folder(&gateway, &settings.store.path);
     }
-    ledger.close()?;
     settings.apps = apps.into_iter().filter_map(|file| Some((file.id, Arc::new(file.app?)))).collect();
-    Ok(settings)
+    settings
 }
 
 /// Blames a `[store] path` that can't be used, the default one too.

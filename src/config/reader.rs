@@ -31,9 +31,13 @@ impl<'a> Source<'a> {
     /// Reads the whole file with `read`; `None` where it isn't there or is no TOML.
     pub(super) fn read<T>(&'a self, read: impl FnOnce(&mut Table<'a>) -> T) -> Option<T> {
         let parsed = files::text(&self.file, "create it, or name another file with --config")
+            .inspect(|text| self.ledger.reads(&self.file, text))
             .and_then(|text| text.parse::<toml::Table>().map_err(|e| syntax_fault(&text, &e)));
         match parsed {
-            Ok(values) => Some(Table::open(self, String::new(), values, read)),
+            Ok(values) => {
+                self.ledger.holds(&self.file, &values);
+                Some(Table::open(self, String::new(), values, read))
+            }
             Err(message) => {
                 self.ledger.note(&self.file, "", message);
                 None
@@ -83,6 +87,16 @@ impl<'a> Table<'a> {
     /// The file that is read.
     pub(super) fn file(&self) -> &Path {
         &self.source.file
+    }
+
+    /// Notes that the file says this too, by naming it.
+    pub(super) fn reads(&self, text: &str) {
+        self.source.ledger.reads(&self.source.file, text);
+    }
+
+    /// Notes that nobody may see what a key says.
+    fn hides(&self, key: &str) {
+        self.source.ledger.hides(&self.source.file, self.path_of(key));
     }
 
     /// The dotted path of a key of this table.
@@ -141,7 +155,10 @@ impl<'a> Table<'a> {
     fn text_of(&self, key: &str, value: Value) -> Option<Text> {
         match value {
             Value::String(raw) => match expand(&raw, self.source.environment) {
-                Ok(value) => return Some(Text { raw, value }),
+                Ok(value) => {
+                    self.reads(&value);
+                    return Some(Text { raw, value });
+                }
                 Err(message) => self.fault(key, message),
             },
             other => self.wrong_type(key, "a string, in quotes", &other),
@@ -167,6 +184,7 @@ impl<'a> Table<'a> {
 
     /// A string that isn't blank and that no fault may quote.
     pub(super) fn secret(&mut self, key: &'static str) -> Option<Secret> {
+        self.hides(key);
         self.filled(key).map(Secret::new)
     }
 
@@ -183,6 +201,7 @@ impl<'a> Table<'a> {
         key: &'static str,
         parse: impl FnOnce(&str) -> Result<T, Mend>,
     ) -> Option<T> {
+        self.hides(key);
         let value = self.take(key)?;
         let text = self.text_of(key, value)?;
         parse(&text.value).map_err(|mend| self.fault(key, mend)).ok()

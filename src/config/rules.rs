@@ -52,6 +52,7 @@ fn sensitive_file(t: &mut Table) -> Vec<String> {
     let path = t.file().with_file_name(name);
     match files::text(&path, "create it, or correct its path, which is relative to this file") {
         Ok(text) => {
+            t.reads(&text);
             let lines = text.trim_start_matches('\u{feff}').lines();
             lines.map(str::trim).filter(|line| is_visible(line)).map(str::to_owned).collect()
         }

@@ -4,6 +4,7 @@
 mod alarms;
 mod llm;
 mod manners;
+mod restart;
 mod session;
 mod ways;
 
@@ -50,6 +51,8 @@ pub struct Settings {
     pub log: Log,
     /// `apps/<id>.toml`, by id.
     pub apps: BTreeMap<String, Arc<App>>,
+    /// What the files said.
+    pub files: super::Files,
 }
 
 impl Settings {
@@ -61,7 +64,7 @@ impl Settings {
 }
 
 /// The public listener.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Server {
     /// Callbacks only.
     pub listen: SocketAddr,
@@ -71,10 +74,12 @@ pub struct Server {
     pub deadline: Duration,
     /// How long stopping waits for work under way; at least `deadline`.
     pub drain: Duration,
+    /// How often the configuration's files are looked at; `None`: only when asked to.
+    pub watch: Option<Duration>,
 }
 
 /// The operators' listener.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Admin {
     /// Probes, API, metrics.
     pub listen: SocketAddr,
@@ -83,7 +88,7 @@ pub struct Admin {
 }
 
 /// A bearer token and what it may do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AdminToken {
     /// Who, for logs.
     pub name: String,
@@ -116,7 +121,7 @@ impl Scope {
 }
 
 /// WeCom's side.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WeCom {
     /// Where the API lives, without a trailing slash.
     pub api_base: Url,
@@ -125,7 +130,7 @@ pub struct WeCom {
 }
 
 /// Where lanes live.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Store {
     /// Which implementation.
     pub backend: Backend,
@@ -157,7 +162,7 @@ pub enum Backend {
 }
 
 /// The records.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Database {
     /// `sqlite://…` or `mysql://…`; may hold a password.
     pub url: Secret,
@@ -179,7 +184,7 @@ pub struct Dedup {
 }
 
 /// Handling.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Workers {
     /// Actions under way at once; one app holds at most half.
     pub concurrency: usize,
@@ -201,7 +206,7 @@ pub enum Order {
 }
 
 /// Sending.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sender {
     /// Chats being sent to at once by this process; already resolved (never 0).
     pub max_chats: usize,
@@ -214,7 +219,7 @@ pub struct Sender {
 }
 
 /// Logging.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Log {
     /// Text on a terminal, JSON otherwise, unless said.
     pub format: LogFormat,

@@ -19,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use self::ask::{Asker, Group, Person, Refusal};
-use crate::config::Settings;
 use crate::config::settings::{Api, App};
 use crate::member::{MemberKey, NAME, PHONE, REMARK, field_value};
 use crate::model::{ChatKind, Lane, Message, Secret, SenderKind};
 use crate::sender::Tokens;
+use crate::setup::InForce;
 use crate::store::{self, FieldChange, Note, NoteWrite, ProfileChange, SharedStore};
 
 /// How long an answer, also an empty one, is good for.
@@ -54,7 +54,7 @@ type Question = (String, Subject);
 /// Where messages leave whom they came from, and where names of chats are found.
 pub struct Directory {
     store: SharedStore,
-    settings: Arc<Settings>,
+    in_force: Arc<InForce>,
     asker: Asker,
     questions: mpsc::Sender<(Instant, Question)>,
     waiting: tokio::sync::Mutex<mpsc::Receiver<(Instant, Question)>>,
@@ -70,12 +70,13 @@ struct Memory {
 
 impl Directory {
     /// Asks with `client`, which should give up soon.
-    pub fn new(store: SharedStore, settings: Arc<Settings>, client: reqwest::Client) -> Self {
+    pub fn new(store: SharedStore, in_force: Arc<InForce>, client: reqwest::Client) -> Self {
+        let settings = in_force.settings();
         let base = settings.wecom.api_base.as_str().trim_end_matches('/').to_owned();
         let tokens = Tokens::new(store.clone(), client.clone(), &base, settings.sender.timeout);
         let (questions, waiting) = mpsc::channel(WAITING);
         let (waiting, memory) = (tokio::sync::Mutex::new(waiting), Mutex::default());
-        Self { store, settings, asker: Asker::new(client, base, tokens), questions, waiting, memory }
+        Self { store, in_force, asker: Asker::new(client, base, tokens), questions, waiting, memory }
     }
 
     /// Hears of a message's sender and chat; asks about them some time, where that is due.
@@ -168,7 +169,7 @@ impl Directory {
     /// The note of a question stands while its answer is fresh, and says what a group is called; its lock is of who asks.
     async fn ask_once(&self, question: &Question) -> Result<(), Refusal> {
         let (app, subject) = question;
-        let Some(api) = self.settings.apps.get(app).and_then(|app| app.api.clone()) else { return Ok(()) };
+        let Some(api) = self.in_force.settings().apps.get(app).and_then(|app| app.api.clone()) else { return Ok(()) };
         let note = match subject {
             Subject::Contact(sender) => Note::contact(app, sender),
             Subject::Group(chat) => Note::group(app, chat),

@@ -30,8 +30,9 @@ use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::{App, AppKind, Order};
 use crate::model::{ChatKind, Lane, Message, digest_id, now_ms};
+use crate::setup::InForce;
 use crate::store::Arrival;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::{Metrics, Recent};
 use crate::wecom::payload::{self, Payload};
 use intake::Taken;
 use query::Query;
@@ -46,17 +47,18 @@ pub use replay::Replay;
 pub struct Ingress(Arc<Inner>);
 
 struct Inner {
-    settings: Arc<Settings>,
+    in_force: Arc<InForce>,
     intake: Arc<Intake>,
     metrics: Arc<Metrics>,
+    recent: Arc<Recent>,
     window: Arc<Window>,
 }
 
 impl Ingress {
-    /// An endpoint for the apps of `settings` whose messages `intake` takes.
-    pub fn new(settings: Arc<Settings>, intake: Intake, metrics: Arc<Metrics>) -> Self {
-        let (window, intake) = (Arc::new(Window::new(settings.dedup.window)), Arc::new(intake));
-        Self(Arc::new(Inner { settings, intake, metrics, window }))
+    /// An endpoint for the apps that are in force, whose messages `intake` takes.
+    pub fn new(in_force: Arc<InForce>, intake: Intake, metrics: Arc<Metrics>, recent: Arc<Recent>) -> Self {
+        let (window, intake) = (Arc::new(Window::new(in_force.settings().dedup.window)), Arc::new(intake));
+        Self(Arc::new(Inner { in_force, intake, metrics, recent, window }))
     }
 
     /// `GET|POST /callback/{app}`, with or without a slash at its end; everything else is 404.
@@ -71,7 +73,8 @@ impl Ingress {
 
 async fn nowhere(State(Ingress(ingress)): State<Ingress>, request: Request<Body>) -> Response {
     let began = Instant::now();
-    let server = &ingress.settings.server;
+    let settings = ingress.in_force.settings();
+    let server = &settings.server;
     body::drain(request.into_body(), server.max_body, began + server.deadline).await;
     ingress.conclude("", &new_request_id(), began, Err(Refusal::Nowhere))
 }
@@ -93,6 +96,13 @@ async fn callback(
     ingress.conclude(&app_id, &request_id, began, answer)
 }
 
+/// What was posted.
+struct Post<'a> {
+    query: &'a str,
+    headers: &'a HeaderMap,
+    body: &'a [u8],
+}
+
 type Answer = Result<(Response, &'static str), Refusal>;
 
 impl Inner {
@@ -104,18 +114,22 @@ impl Inner {
         request_id: &str,
         began: Instant,
     ) -> Answer {
-        let deadline = began + self.settings.server.deadline;
+        let settings = self.in_force.settings();
+        let deadline = began + settings.server.deadline;
         let (parts, body) = request.into_parts();
-        let body = body::read(body, self.settings.server.max_body, deadline).await?;
-        let app = self.settings.apps.get(app_id).ok_or(Refusal::UnknownApp)?;
+        let body = body::read(body, settings.server.max_body, deadline).await?;
+        let app = settings.apps.get(app_id).ok_or(Refusal::UnknownApp)?;
         match (&parts.method, &app.kind) {
             (&Method::GET, AppKind::Json(_)) => Err(Refusal::Method("POST")),
             (&Method::GET, AppKind::App(crypto) | AppKind::GroupRobot(crypto) | AppKind::Aibot(crypto)) => {
                 let query = Query::parse(query)?;
-                let plain = authentic::url_verification(crypto, &query, self.settings.dedup.max_skew)?;
+                let plain = authentic::url_verification(crypto, &query, settings.dedup.max_skew)?;
                 Ok((([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], plain).into_response(), "verified"))
             }
-            (&Method::POST, _) => self.take(app, query, &parts.headers, &body, request_id, deadline).await,
+            (&Method::POST, _) => {
+                let post = Post { query, headers: &parts.headers, body: &body };
+                self.take(&settings, app, post, request_id, deadline).await
+            }
             _ => Err(Refusal::Method("GET, POST")),
         }
     }
@@ -123,10 +137,12 @@ impl Inner {
     /// Counts an answer and gives it its name; a refusal gets its shape.
     fn conclude(&self, app_id: &str, request_id: &str, began: Instant, answer: Answer) -> Response {
         // The app's name in a label only where there is such an app: a stranger can't grow the metrics.
-        let app = self.settings.apps.get(app_id).map_or("", |app| app.id.as_str());
+        let settings = self.in_force.settings();
+        let app = settings.apps.get(app_id).map_or("", |app| app.id.as_str());
         let refusal = match answer {
             Ok((response, result)) => {
                 self.metrics.callback(app, result, began.elapsed());
+                self.recent.note(app, request_id, result, None);
                 return with_request_id(response, request_id);
             }
             Err(refusal) => refusal,
@@ -134,7 +150,9 @@ impl Inner {
         let (status, code) = (refusal.status(), refusal.code());
         self.metrics.callback(app, code, began.elapsed());
         warn!(request_id, app, code, status = status.as_u16(), reason = %refusal, "callback refused");
-        let mut response = ApiError::new(status, code, refusal.told()).respond(request_id);
+        let told = refusal.told();
+        self.recent.note(app, request_id, code, Some(told.clone()));
+        let mut response = ApiError::new(status, code, told).respond(request_id);
         if let Refusal::Method(allowed) = refusal {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
         }
@@ -143,14 +161,13 @@ impl Inner {
 
     async fn take(
         &self,
+        settings: &Settings,
         app: &Arc<App>,
-        query: &str,
-        headers: &HeaderMap,
-        body: &[u8],
+        Post { query, headers, body }: Post<'_>,
         request_id: &str,
         deadline: Instant,
     ) -> Answer {
-        let plain = authentic::payload(app, query, headers, body, self.settings.dedup.max_skew)?;
+        let plain = authentic::payload(app, query, headers, body, settings.dedup.max_skew)?;
         let payload = payload::parse(&plain, &app.fields)?;
         let message = message(app, payload, &plain, request_id)?;
         let mark_ttl = app.mark_ttl(&message);
@@ -159,7 +176,8 @@ impl Inner {
             Admission::Follow(shared) => (wait(shared, deadline).await, true),
             Admission::Lead(lead) => {
                 let shared = lead.follow();
-                self.store(app, message.clone(), mark_ttl, deadline, lead);
+                let arrival = arrival(settings, app, message.clone(), mark_ttl);
+                self.store(arrival, deadline, lead);
                 (wait(shared, deadline).await, false)
             }
         };
@@ -178,19 +196,22 @@ impl Inner {
     }
 
     /// Stores in a task of its own: a client that goes away, or the deadline, must not leave the copies without an answer.
-    fn store(&self, app: &App, message: Message, mark_ttl: Duration, deadline: Instant, lead: Lead) {
-        let arrival = Arrival {
-            lane: match self.settings.workers.order {
-                Order::Sender => Lane::of_sender(&message.app, &message.chat_id, &message.sender_key),
-                Order::Chat => Lane::of_chat(&message.app, &message.chat_id),
-            },
-            max_age: app.max_reply_age,
-            mark_ttl,
-            message,
-            depth_limit: self.settings.store.lane_depth,
-        };
+    fn store(&self, arrival: Arrival, deadline: Instant, lead: Lead) {
         let intake = self.intake.clone();
         tokio::spawn(async move { lead.settle(intake.take(arrival, deadline).await) });
+    }
+}
+
+fn arrival(settings: &Settings, app: &App, message: Message, mark_ttl: Duration) -> Arrival {
+    Arrival {
+        lane: match settings.workers.order {
+            Order::Sender => Lane::of_sender(&message.app, &message.chat_id, &message.sender_key),
+            Order::Chat => Lane::of_chat(&message.app, &message.chat_id),
+        },
+        max_age: app.max_reply_age,
+        mark_ttl,
+        message,
+        depth_limit: settings.store.lane_depth,
     }
 }
 

@@ -32,7 +32,7 @@ pub use archive::exchange;
 use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
-pub use query::{DeliveryItem, EndedDelivery, MessageItem};
+pub use query::{DeliveryItem, EndedDelivery, MessageItem, rfc3339};
 
 /// How long a statement waits for another's lock, and a caller for a connection.
 const WAIT: Duration = Duration::from_secs(5);

@@ -79,7 +79,7 @@ pub struct EndedDelivery {
 }
 
 /// Unix ms as RFC 3339 with milliseconds; a number that is no time stays a number.
-fn rfc3339(ms: i64) -> String {
+pub fn rfc3339(ms: i64) -> String {
     Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| format!("{time:.3}"))
 }
 

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
 use crate::model::Secret;
+use crate::setup::InForce;
 use crate::store::{Note, NoteWrite, SharedStore};
 
 /// How often the notes are read.
@@ -29,8 +30,6 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// The holds of all apps, as this process knows them.
 pub struct Holds {
     store: SharedStore,
-    /// Apps with an API side.
-    apps: Vec<String>,
     held: Mutex<HashMap<String, Held>>,
 }
 
@@ -41,8 +40,8 @@ struct Held {
 
 impl Holds {
     /// Nothing held yet, as far as is known.
-    pub fn new(store: SharedStore, apps: Vec<String>) -> Self {
-        Self { store, apps, held: Mutex::default() }
+    pub fn new(store: SharedStore) -> Self {
+        Self { store, held: Mutex::default() }
     }
 
     /// Why this app is held, where it is.
@@ -103,24 +102,26 @@ impl Holds {
         }
     }
 
-    /// Reads the notes until `stop`.
-    pub(super) async fn watch_until(&self, stop: &CancellationToken) {
-        if self.apps.is_empty() {
-            return;
-        }
+    /// Reads the notes of the apps with an API side until `stop`.
+    pub(super) async fn watch_until(&self, in_force: &InForce, stop: &CancellationToken) {
         loop {
-            self.look().await;
+            let settings = in_force.settings();
+            let apps = settings.apps.values().filter(|app| app.api.is_some());
+            let apps: Vec<&str> = apps.map(|app| app.id.as_str()).collect();
+            if !apps.is_empty() {
+                self.look(&apps).await;
+            }
             if stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
                 return;
             }
         }
     }
 
-    async fn look(&self) {
-        match self.store.read_notes(self.apps.iter().map(|app| Note::hold(app)).collect()).await {
+    async fn look(&self, apps: &[&str]) {
+        match self.store.read_notes(apps.iter().map(|app| Note::hold(app)).collect()).await {
             Ok(noted) => {
                 let reasons = noted.into_iter().map(|noted| noted.map(|noted| noted.value.expose().to_owned()));
-                self.apps.iter().zip(reasons).for_each(|(app, reason)| self.learn(app, reason));
+                apps.iter().zip(reasons).for_each(|(app, reason)| self.learn(app, reason));
             }
             Err(error) => debug!(%error, "what holds the apps could not be read"),
         }
@@ -147,11 +148,13 @@ mod tests {
     use super::*;
     use crate::store::embedded::EmbeddedStore;
 
+    const APPS: [&str; 2] = ["app", "other"];
+
     /// Two processes, and the store that they share.
     fn two() -> (tempfile::TempDir, SharedStore, Holds, Holds) {
         let folder = tempfile::tempdir().unwrap();
         let store: SharedStore = EmbeddedStore::open(folder.path(), 1).unwrap();
-        let holds = || Holds::new(store.clone(), vec!["app".into(), "other".into()]);
+        let holds = || Holds::new(store.clone());
         let (a, b) = (holds(), holds());
         (folder, store, a, b)
     }
@@ -169,7 +172,7 @@ mod tests {
         let (_folder, store, a, b) = two();
         assert_eq!(a.aside("app").await, None);
         a.hold("app", "errcode 60020").await;
-        b.look().await;
+        b.look(&APPS).await;
         for holds in [&a, &b] {
             assert_eq!(holds.reason("app").as_deref(), Some("errcode 60020"));
             let aside = holds.aside("app").await.expect("nobody tries in the first minute");
@@ -191,17 +194,17 @@ mod tests {
     async fn the_first_that_gets_through_lifts_it_for_all() {
         let (_folder, store, a, b) = two();
         a.hold("app", "errcode 45009").await;
-        b.look().await;
+        b.look(&APPS).await;
         pass(&store, [&a, &b]).await;
         assert_eq!(b.aside("app").await, None);
         b.lift("app").await;
-        a.look().await;
+        a.look(&APPS).await;
         for holds in [&a, &b] {
             assert_eq!((holds.reason("app"), holds.aside("app").await), (None, None));
         }
         // A hold that follows has its own first minute.
         a.hold("app", "errcode 60020").await;
-        b.look().await;
+        b.look(&APPS).await;
         assert!(a.aside("app").await.is_some() && b.aside("app").await.is_some());
     }
 }

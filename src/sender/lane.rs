@@ -22,8 +22,9 @@ use crate::sender::channel::Wire;
 use crate::sender::coalesce::Parcel;
 use crate::sender::fate::{AppState, Decision, Tally, app_state, decide_together};
 use crate::sender::hold::Holds;
-use crate::sender::route::{NoRoute, Route, Routes, guard};
+use crate::sender::route::{NoRoute, Route, guard};
 use crate::sender::trail::{self, Sent};
+use crate::setup::InForce;
 use crate::stop::Stop;
 use crate::store::{
     self, Begin, Begun, ClaimedReply, GoOn, HeldLeases, Outage, Settle, Settled, SharedStore, Side, Turn,
@@ -35,7 +36,7 @@ use crate::wecom::verdict::{Verdict, verdict};
 pub(super) struct Context {
     pub store: SharedStore,
     pub settings: settings::Sender,
-    pub routes: Arc<Routes>,
+    pub in_force: Arc<InForce>,
     pub wire: Wire,
     pub holds: Arc<Holds>,
     pub alarms: Alarms,
@@ -89,7 +90,7 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
         return None;
     }
     let delivery = &head.delivery;
-    let route = guard(delivery, &context.routes);
+    let route = guard(delivery, &context.in_force.routes());
     let parcel = match &route {
         Ok(route) if route.coalesce && !head.begun => Parcel::of(head, route.channel.limits(), now_ms()),
         Ok(_) | Err(_) => Parcel::single(delivery),

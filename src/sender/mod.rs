@@ -25,6 +25,7 @@ pub use hold::Holds;
 pub use pool::Sender;
 pub use route::{Destination, NoRoute, Route, Routes, guard};
 pub(crate) use token::Tokens;
+pub use token::token_state;
 
 #[cfg(test)]
 mod tests;

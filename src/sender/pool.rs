@@ -16,11 +16,10 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use crate::config::Settings;
 use crate::sender::channel::Wire;
 use crate::sender::hold::Holds;
 use crate::sender::lane::{self, Context};
-use crate::sender::route::Routes;
+use crate::setup::InForce;
 use crate::stop::Stop;
 use crate::store::{Claimed, ClaimedReply, HeldLeases, Outage, SharedStore, Side};
 use crate::telemetry::Telemetry;
@@ -35,20 +34,14 @@ pub struct Sender(Arc<Context>);
 
 impl Sender {
     /// `client` is of [`super::channel::http_client`], no other: P7 hangs on its settings.
-    pub fn new(
-        store: SharedStore,
-        settings: Arc<Settings>,
-        routes: Arc<Routes>,
-        client: reqwest::Client,
-        telemetry: Telemetry,
-    ) -> Self {
+    pub fn new(store: SharedStore, in_force: Arc<InForce>, client: reqwest::Client, telemetry: Telemetry) -> Self {
+        let settings = in_force.settings();
         let wire = Wire::new(client, &settings.wecom.api_base, store.clone(), settings.sender.timeout);
-        let apps = settings.apps.values().filter(|app| app.api.is_some()).map(|app| app.id.clone()).collect();
-        let holds = Arc::new(Holds::new(store.clone(), apps));
+        let holds = Arc::new(Holds::new(store.clone()));
         let settings = settings.sender.clone();
         let held = HeldLeases::new(store.clone(), Side::Out, settings.lease);
         let Telemetry { alarms, metrics, health } = telemetry;
-        Self(Arc::new(Context { store, settings, routes, wire, holds, alarms, metrics, health, held }))
+        Self(Arc::new(Context { store, settings, in_force, wire, holds, alarms, metrics, health, held }))
     }
 
     /// What holds apps up, for operators to see.
@@ -66,7 +59,7 @@ impl Sender {
             pool.finish().await;
             renewals.cancel();
         };
-        tokio::join!(work, self.0.held.renew_until(&renewals), self.0.holds.watch_until(&renewals));
+        tokio::join!(work, self.0.held.renew_until(&renewals), self.0.holds.watch_until(&self.0.in_force, &renewals));
         self.0.health.done(LOOP);
     }
 }

@@ -73,6 +73,22 @@ impl From<NoToken> for Reply {
     }
 }
 
+/// How long an app's token is still good, where there is one, and why WeCom gives none, where it refuses.
+///
+/// # Errors
+/// The store's.
+pub async fn token_state(store: &SharedStore, api: &Api) -> store::Result<(Option<Duration>, Option<String>)> {
+    let names = Names::of(api);
+    let mut noted = store.read_notes(vec![names.token, names.none]).await?.into_iter();
+    let left = noted.next().flatten().map(|token| token.left);
+    let none = noted.next().flatten().and_then(|none| serde_json::from_str(none.value.expose()).ok());
+    let why = none.map(|none| match none {
+        NoToken::Refused { errcode, errmsg } => format!("errcode {errcode}: {errmsg}"),
+        NoToken::Failed(why) | NoToken::NotYet(why) => why,
+    });
+    Ok((left, why))
+}
+
 /// The tokens of all apps. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Tokens(Arc<Desk>);

@@ -120,6 +120,12 @@ impl Scenario {
         self
     }
 
+    /// Takes an app away, whose file is gone.
+    pub fn without(mut self, id: &str) -> Self {
+        self.apps.remove(id);
+        self
+    }
+
     /// Sets a key of `gateway.toml`.
     pub fn set(mut self, section: &str, key: &str, value: impl Into<Value>) -> Self {
         self.gateway[section][key] = value.into();

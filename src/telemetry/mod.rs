@@ -3,12 +3,14 @@
 pub mod health;
 pub mod logs;
 pub mod metrics;
+mod recent;
 
 use std::sync::Arc;
 
 use crate::alarms::Alarms;
 pub use health::Health;
 pub use metrics::Metrics;
+pub use recent::{Callback, Recent};
 
 /// Where a loop tells how it fares. Clones are the same.
 #[derive(Clone)]

@@ -10,18 +10,19 @@ use tracing::info;
 
 use super::handle::{Decided, Said};
 use super::recall::recall;
-use super::{AppRuntime, Context, profile, through_outages};
+use super::{Context, profile, through_outages};
 use crate::action::{self, Answer};
 use crate::config::settings::Terms;
 use crate::crash::{self, Point};
 use crate::member::field_value;
 use crate::model::{Lane, Message, Outcome};
 use crate::rules::{Action, Run, Trigger, texts};
+use crate::setup::AppSetup;
 use crate::store::{ClaimedMessage, FieldChange, ProfileChange, StoreError, UserChange};
 use crate::wecom::message::text;
 
 /// Acts on a message.
-pub(super) async fn act(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, run: &Run) -> Decided {
+pub(super) async fn act(context: &Context, app: &AppSetup, claimed: &ClaimedMessage, run: &Run) -> Decided {
     let message = &claimed.message;
     let decided = Decided {
         trigger: Some(run.trigger.as_str()),
@@ -82,7 +83,7 @@ fn said(decided: Decided, upon: Option<Said>, answer: Answer, confirmation: Opti
 /// Stores what outlives the message; answers what the member is told of it where the action itself says nothing.
 async fn remember(
     context: &Context,
-    app: &AppRuntime,
+    app: &AppSetup,
     message: &Message,
     run: &Run,
     answer: &Answer,
@@ -111,7 +112,7 @@ async fn remember(
 
 /// What becomes of the member's profile. Any action may tell who the member is; a binding without a service keeps what was
 /// captured.
-fn change(app: &AppRuntime, message: &Message, run: &Run, answer: &Answer) -> Option<ProfileChange> {
+fn change(app: &AppSetup, message: &Message, run: &Run, answer: &Answer) -> Option<ProfileChange> {
     let member = message.member();
     let terms = run.terms.as_deref().copied().unwrap_or_default();
     if terms.unbind {

@@ -11,13 +11,14 @@ use tracing::{error, warn};
 use super::recall::Recalled;
 use super::reply::Origin;
 use super::session::{self, After};
-use super::{AppRuntime, Context, act::act, through_outages};
+use super::{Context, Work, act::act, through_outages};
 use crate::action;
 use crate::alarms::{Alarm, Kind};
 use crate::member::mask_phones_in;
 use crate::model::{Message, Outcome, ReplyTo, now_ms};
 use crate::records;
 use crate::rules::{Action, Decision, Trigger, texts};
+use crate::setup::AppSetup;
 use crate::store::{Admitted, ClaimedMessage, Commit, Exchange, Knock, LateTicket, Line, Stage, Turn};
 use crate::wecom::message;
 
@@ -65,18 +66,18 @@ pub(super) struct Handled {
 }
 
 /// Handles `claimed`.
-pub(super) async fn handle(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -> Handled {
+pub(super) async fn handle(context: &Context, work: Work<'_>, claimed: &ClaimedMessage) -> Handled {
     let began = Instant::now();
     let message = &claimed.message;
     // A panic in a rule or an action is that message's failure and nobody else's.
-    let decided = match AssertUnwindSafe(decide(context, app, claimed)).catch_unwind().await {
+    let decided = match AssertUnwindSafe(decide(context, work.app, claimed)).catch_unwind().await {
         Ok(decided) => decided,
         Err(_) => Decided::ends(Outcome::Queued, None, None).failed(&message.request_id, "panic".into()),
     };
-    commit(context, app, claimed, decided, began)
+    commit(context, work, claimed, decided, began)
 }
 
-async fn decide(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -> Decided {
+async fn decide(context: &Context, app: &AppSetup, claimed: &ClaimedMessage) -> Decided {
     let message = &claimed.message;
     let decision = app.rules.decide(message);
     if let Some(unheard) = unheard(context, app, claimed, &decision).await {
@@ -97,12 +98,7 @@ async fn decide(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage) -
 }
 
 /// What would be answered, but in a muted chat or by a member who writes too fast, is not. Chatter counts for nobody.
-async fn unheard(
-    context: &Context,
-    app: &AppRuntime,
-    claimed: &ClaimedMessage,
-    decision: &Decision,
-) -> Option<Decided> {
+async fn unheard(context: &Context, app: &AppSetup, claimed: &ClaimedMessage, decision: &Decision) -> Option<Decided> {
     let mutes = match decision {
         Decision::Ignore { .. } | Decision::Block { .. } => return None,
         Decision::Say { .. } => None,
@@ -129,7 +125,13 @@ async fn unheard(
     }
 }
 
-fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided: Decided, began: Instant) -> Handled {
+fn commit(
+    context: &Context,
+    Work { setup, app }: Work<'_>,
+    claimed: &ClaimedMessage,
+    decided: Decided,
+    began: Instant,
+) -> Handled {
     let message = &claimed.message;
     let origin = Origin {
         key: message.key(),
@@ -138,7 +140,7 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
         expires_at: message.received_at.saturating_add(millis(app.settings.max_reply_age)),
         reply_to: message.reply_to(),
     };
-    let found = context.routes.find(origin.destination());
+    let found = setup.routes.find(origin.destination());
     let route = found.as_ref().map_err(|why| *why);
     let (mut decided, replies) = match origin.replies(route, &decided.messages, "") {
         Ok(replies) => (decided, replies),
@@ -182,9 +184,9 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
         replies: replies.deliveries,
         turn: Turn {
             weight: found.as_ref().map_or(1, |route| route.weight),
-            head_start: context.settings.sender.head_start,
+            head_start: setup.settings.sender.head_start,
         },
-        depth_limit: context.settings.store.lane_depth,
+        depth_limit: setup.settings.store.lane_depth,
         await_late: (outcome == Outcome::Waiting).then_some(ticket),
         lines,
     };
@@ -193,7 +195,7 @@ fn commit(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, decided
 }
 
 /// What the session is after this exchange.
-fn exchange(app: &AppRuntime, message: &Message, messages: &[Value], said: Said) -> Exchange {
+fn exchange(app: &AppSetup, message: &Message, messages: &[Value], said: Said) -> Exchange {
     let (bounds, Said { upon, vars }) = (&app.settings.session, said);
     let Recalled { key, session: before, forgotten, whole } = upon;
     let had_vars = !before.vars.is_empty();

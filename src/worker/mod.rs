@@ -13,7 +13,6 @@ mod recall;
 pub mod reply;
 mod session;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,13 +23,11 @@ use tracing::{debug, error, info, warn};
 
 use crate::action::Actions;
 use crate::alarms::{Alarm, Alarms, Kind};
-use crate::config::{Settings, settings};
 use crate::crash::{self, Point};
 use crate::directory::Directory;
 use crate::model::{Lane, Outcome, now_ms};
 use crate::records::Records;
-use crate::rules::{RuleError, RuleSet};
-use crate::sender::route::Routes;
+use crate::setup::{AppSetup, InForce, Setup};
 use crate::stop::Stop;
 use crate::store::{
     self, Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
@@ -63,9 +60,7 @@ pub struct Workers(Arc<Context>);
 
 struct Context {
     store: SharedStore,
-    settings: Arc<Settings>,
-    apps: BTreeMap<String, AppRuntime>,
-    routes: Arc<Routes>,
+    in_force: Arc<InForce>,
     actions: Actions,
     alarms: Alarms,
     archive: Archive,
@@ -76,48 +71,32 @@ struct Context {
     directory: Arc<Directory>,
 }
 
-/// One app, ready to handle messages.
-struct AppRuntime {
-    settings: Arc<settings::App>,
-    rules: RuleSet,
-    permits: Arc<Semaphore>,
-}
-
 /// What one task holds while it works.
 struct Job {
     claimed: ClaimedMessage,
+    /// In force when it was claimed, and for it to its end.
+    setup: Arc<Setup>,
     _held: Held,
     _permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),
 }
 
+/// By what one message is handled.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    setup: &'a Setup,
+    app: &'a AppSetup,
+}
+
 impl Workers {
-    /// Compiles the rules of every app.
-    pub fn new(
-        store: SharedStore,
-        settings: Arc<Settings>,
-        routes: Arc<Routes>,
-        sources: Sources,
-        telemetry: Telemetry,
-    ) -> Result<Self, RuleError> {
-        let share = settings.workers.concurrency.div_ceil(2);
-        let mut apps = BTreeMap::new();
-        for (id, app) in &settings.apps {
-            let runtime = AppRuntime {
-                settings: app.clone(),
-                rules: RuleSet::compile(app)?,
-                permits: Arc::new(Semaphore::new(share)),
-            };
-            apps.insert(id.clone(), runtime);
-        }
+    /// Works by what is in force when a message is claimed.
+    pub fn new(store: SharedStore, in_force: Arc<InForce>, sources: Sources, telemetry: Telemetry) -> Self {
         let Sources { actions, directory, records } = sources;
         let archive = Archive::new(records);
-        let held = HeldLeases::new(store.clone(), Side::In, settings.workers.lease);
+        let held = HeldLeases::new(store.clone(), Side::In, in_force.settings().workers.lease);
         let Telemetry { alarms, metrics, health } = telemetry;
-        Ok(Self(Arc::new(Context {
+        Self(Arc::new(Context {
             store,
-            settings,
-            apps,
-            routes,
+            in_force,
             actions,
             archive,
             alarms,
@@ -126,7 +105,7 @@ impl Workers {
             held,
             names: profile::Names::default(),
             directory,
-        })))
+        }))
     }
 
     /// Works until `stop`, see there.
@@ -149,7 +128,8 @@ impl Workers {
 
 /// Claims until `stop`. A claim under way is never cut off: its leases would be held by nobody.
 async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Stop) {
-    let permits = Arc::new(Semaphore::new(context.settings.workers.concurrency));
+    let workers = context.in_force.settings().workers.clone();
+    let permits = Arc::new(Semaphore::new(workers.concurrency));
     let mut outage = Outage::new("claim_messages");
     while !stop.draining.is_cancelled() {
         context.health.tick(LOOP);
@@ -157,7 +137,7 @@ async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Stop) {
         let Some(Ok(Ok(first))) = stop.draining.run_until_cancelled(permit).await else { continue };
         let mut taken = vec![first];
         taken.extend(std::iter::from_fn(|| permits.clone().try_acquire_owned().ok()).take(CLAIM - 1));
-        match context.store.claim_messages(taken.len(), context.settings.workers.lease).await {
+        match context.store.claim_messages(taken.len(), workers.lease).await {
             Ok(Claimed { items, poisoned, next_wake }) => {
                 outage.over();
                 poisoned.iter().for_each(|message| give_up(context, message));
@@ -202,16 +182,16 @@ async fn start(
     if stop.draining.is_cancelled() {
         return give_back(context, items.into_iter().map(|claimed| claimed.lease).collect(), Duration::ZERO).await;
     }
-    let mut busy = Vec::new();
+    let (mut busy, setup) = (Vec::new(), context.in_force.now());
     for claimed in items {
-        let app = context.apps.get(&claimed.message.app);
+        let app = setup.apps.get(&claimed.message.app);
         let (Some(permit), app_permit) = (permits.pop(), app.map(|app| app.permits.clone().try_acquire_owned())) else {
             break;
         };
         match app_permit {
             Some(Ok(app_permit)) => {
                 let held = context.held.hold(claimed.lease.clone());
-                let job = Job { claimed, _held: held, _permits: (permit, app_permit) };
+                let job = Job { claimed, setup: setup.clone(), _held: held, _permits: (permit, app_permit) };
                 tasks.spawn(work_or_give_back(context.clone(), job, stop.cut.clone()));
             }
             Some(Err(_)) => busy.push(claimed.lease),
@@ -252,7 +232,8 @@ async fn work_or_give_back(context: Arc<Context>, job: Job, cut: CancellationTok
 
 async fn work(context: &Context, job: &Job) {
     let message = &job.claimed.message;
-    let Some(app) = context.apps.get(&message.app) else { return };
+    let Some(app) = job.setup.apps.get(&message.app) else { return };
+    let work = Work { setup: &job.setup, app };
     let waited = u64::try_from(now_ms().saturating_sub(message.received_at)).unwrap_or(0);
     context.metrics.started(Duration::from_millis(waited));
     if message.msg_type == "event:add_to_chat" {
@@ -265,7 +246,7 @@ async fn work(context: &Context, job: &Job) {
     }
     context.directory.hear(&app.settings, message);
     let began = Instant::now();
-    let handling = handle::handle(context, app, &job.claimed);
+    let handling = handle::handle(context, work, &job.claimed);
     let (handled, ()) = tokio::join!(handling, profile::note_name(context, message));
     match settle(context, handled.commit).await {
         Some(Committed::Done | Committed::LaneFull) => {
@@ -308,7 +289,7 @@ async fn through_outages<T, F>(context: &Context, verb: &'static str, ask: impl 
 where
     F: Future<Output = store::Result<T>>,
 {
-    let give_up = Instant::now() + context.settings.workers.lease;
+    let give_up = Instant::now() + context.in_force.settings().workers.lease;
     let mut outage = Outage::of_one_call(verb);
     loop {
         match ask().await {

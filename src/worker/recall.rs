@@ -10,10 +10,11 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
-use super::{AppRuntime, Context};
+use super::Context;
 use crate::config::settings::SessionScope;
 use crate::model::{Session, SessionKey};
 use crate::records::Records;
+use crate::setup::AppSetup;
 use crate::store::{ClaimedMessage, Outage, Remembered};
 
 /// How long the archive is waited for.
@@ -64,7 +65,7 @@ impl Archive {
 }
 
 /// What the action of this message is shown. `archived`: also where only the archive has it.
-pub(super) async fn recall(context: &Context, app: &AppRuntime, claimed: &ClaimedMessage, archived: bool) -> Recalled {
+pub(super) async fn recall(context: &Context, app: &AppSetup, claimed: &ClaimedMessage, archived: bool) -> Recalled {
     let (bounds, message) = (&app.settings.session, &claimed.message);
     let key = bounds.key(&message.app, &message.chat_id, &message.sender_key);
     let Remembered { mut session, found, forgotten } = match bounds.scope {

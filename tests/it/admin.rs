@@ -146,7 +146,7 @@ async fn chats_say_what_they_hold_and_why_it_waits() {
     assert_eq!((&waiting["depth"], &waiting["waits_for"]), (&json!(1), &json!("turn")));
     assert!(waiting["oldest_wait_ms"].is_u64(), "{waiting}");
 
-    let route = desk.state.routes.of("support", "wrB").expect("a route").digest.clone();
+    let route = desk.state.in_force.routes().of("support", "wrB").expect("a route").digest.clone();
     desk.send(Outcome::Dead, 93000, Fate::Ended { back_off: None, chat_dead: Some(route) }).await;
     let first = desk.json("/api/v1/chats?limit=1").await;
     assert_eq!(first["items"], json!([idle]));

@@ -8,9 +8,9 @@ mod alarms;
 mod callback;
 mod channels;
 mod compare;
+mod console;
 mod crash;
 mod gateway;
-
 mod hands;
 mod mariadb_server;
 mod members;
@@ -20,6 +20,7 @@ mod pace;
 mod proxy;
 mod records;
 mod redis_server;
+mod reload;
 mod sessions;
 mod simulate;
 mod spool;

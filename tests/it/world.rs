@@ -3,6 +3,8 @@
 //! Nothing here looks inside the gateway. Where a test must know that something did *not* happen, it sends one more
 //! message behind it ([`World::fence`]): lanes are first in, first out, so what has not come by then never will.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -241,6 +243,22 @@ impl World {
         Self { app, caller, scenario, ..self }
     }
 
+    /// Writes a changed configuration and has it read; the answer to that. The caller is one of the new configuration, where
+    /// that is sound.
+    pub async fn reload_as(self, shape: impl FnOnce(&FakeWeCom, Scenario) -> Scenario) -> (Self, u16, Value) {
+        let scenario = shape(&self.fake, self.scenario);
+        scenario.write().unwrap();
+        let world = Self { scenario, ..self };
+        let (status, answer) = world.post("reload", &Value::Null).await;
+        let caller = if status == 200 { world.caller_of(APP) } else { world.caller };
+        (Self { caller, ..world }, status, answer)
+    }
+
+    /// The folder of its files.
+    pub fn folder(&self) -> PathBuf {
+        self.scenario.write().unwrap().parent().unwrap().to_owned()
+    }
+
     /// Stops everything; whatever the fake saw must have been right.
     pub async fn end(self) {
         self.app.stop().await;
@@ -278,14 +296,20 @@ pub async fn draining(app: App) -> tokio::task::JoinHandle<()> {
 }
 
 async fn start(scenario: &Scenario) -> (App, Caller) {
-    let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
-    let app = App::start(settings).await.unwrap();
+    let file = scenario.write().unwrap();
+    let settings = wecom_gateway::config::load(&file).unwrap();
+    let app = App::start_from(settings, file).await.unwrap();
     let caller = caller(&app, scenario, APP);
     (app, caller)
 }
 
 /// A caller of a gateway with this configuration.
 pub fn caller(app: &App, scenario: &Scenario, id: &str) -> Caller {
+    caller_at(app.callback_addr(), scenario, id)
+}
+
+/// As [`caller`], of a gateway that takes callbacks at this address.
+pub fn caller_at(callbacks: SocketAddr, scenario: &Scenario, id: &str) -> Caller {
     let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
     let crypto = match &settings.apps[id].kind {
         AppKind::App(crypto) | AppKind::GroupRobot(crypto) | AppKind::Aibot(crypto) => crypto.clone(),
@@ -294,7 +318,7 @@ pub fn caller(app: &App, scenario: &Scenario, id: &str) -> Caller {
             CallbackCrypto::new(Secret::new("t"), &Secret::new("a".repeat(43)), ReceiveId::Any).unwrap()
         }
     };
-    Caller::new(format!("http://{}/callback/{id}", app.callback_addr()), crypto).unwrap()
+    Caller::new(format!("http://{callbacks}/callback/{id}"), crypto).unwrap()
 }
 
 /// Stamps each test on both stores, bounded in time.

@@ -6,7 +6,7 @@ use super::Webhook;
 use crate::model::Secret;
 
 /// Who is told of what somebody has to know; nobody by default.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Alarms {
     /// A group, by a robot of its own.
     pub webhook: Option<Webhook>,
@@ -17,7 +17,7 @@ pub struct Alarms {
 }
 
 /// A service that takes alarms.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AlarmHook {
     /// Where they are posted; may hold a key.
     pub url: Secret,

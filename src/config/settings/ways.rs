@@ -76,7 +76,7 @@ pub enum ChatWay {
 }
 
 /// A robot's webhook.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Webhook {
     /// The full URL; holds the key.
     pub url: Secret,

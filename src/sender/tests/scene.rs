@@ -14,8 +14,9 @@ use super::robot::{Robot, within_reason};
 use super::watched::{Event, Watched};
 use crate::config::{Settings, settings};
 use crate::model::{ChatKind, Delivery, Lane, Message, RouteDigest, Secret, SenderKind, delivery_id, now_ms};
+use crate::sender::Sender;
 use crate::sender::channel::http_client;
-use crate::sender::{Routes, Sender};
+use crate::setup::InForce;
 use crate::stop::Stop;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::{
@@ -164,11 +165,11 @@ impl Scene {
 
     /// Starts a sender.
     pub fn start(&self) -> Running {
-        let settings = Arc::new(self.settings());
+        let in_force = InForce::new(self.settings()).expect("sound rules");
+        let settings = in_force.settings();
         let sender = Sender::new(
             self.store.clone(),
-            settings.clone(),
-            Arc::new(Routes::new(&settings)),
+            in_force,
             http_client(&settings.sender).expect("a client"),
             Telemetry::unheard(),
         );
@@ -226,6 +227,7 @@ impl Scene {
                 max_body: 1 << 20,
                 deadline: Duration::from_secs(2),
                 drain: MINUTE,
+                watch: None,
             },
             admin: settings::Admin { listen: nowhere, tokens: Vec::new() },
             wecom: settings::WeCom {
@@ -254,6 +256,7 @@ impl Scene {
             sender: self.sender.clone(),
             alarms: settings::Alarms { webhook: None, hook: None, window: MINUTE },
             log: settings::Log { format: settings::LogFormat::Text, level: "info".to_owned() },
+            files: Default::default(),
             apps: BTreeMap::from([(APP.to_owned(), Arc::new(app))]),
         }
     }

@@ -18,7 +18,7 @@ use wecom_gateway::config::settings::{AdminToken, Scope};
 use wecom_gateway::model::{ChatKind, Delivery, Lane, Message, Outcome, Secret, SenderKind, delivery_id, now_ms};
 use wecom_gateway::records::{Flusher, Records};
 use wecom_gateway::sender::Holds;
-use wecom_gateway::sender::route::Routes;
+use wecom_gateway::setup::{InForce, Reloader};
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{Arrival, Begin, Begun, Commit, Committed, Enqueued, Fate, Line, Settle, Stage, Turn};
 use wecom_gateway::telemetry::Telemetry;
@@ -76,13 +76,15 @@ impl Desk {
             |(secret, scope): (&str, Scope)| AdminToken { name: secret.into(), secret: Secret::new(secret), scope };
         settings.admin.tokens = tokens.into_iter().map(token).collect();
         let store = EmbeddedStore::open(&folder.path().join("store"), 1).expect("opens");
+        let in_force = InForce::new(settings).expect("sound rules");
         let state = AdminState {
-            holds: Arc::new(Holds::new(store.clone(), Vec::new())),
+            holds: Arc::new(Holds::new(store.clone())),
             store,
             spool: None,
             records: open_records(&folder).await,
-            routes: Arc::new(Routes::new(&settings)),
-            settings: Arc::new(settings),
+            reloader: Arc::new(Reloader::new(in_force.clone(), None)),
+            in_force,
+            recent: Arc::default(),
             alarms: Alarms::unheard(Arc::default()),
             metrics: Arc::default(),
             health: Arc::default(),
@@ -146,7 +148,7 @@ impl Desk {
         let claimed = claimed.items.pop().expect("a message");
         let message = claimed.message;
         let id = delivery_id(&message.request_id, 0);
-        let route = self.state.routes.of("support", &message.chat_id).expect("a route").digest.clone();
+        let route = self.state.in_force.routes().of("support", &message.chat_id).expect("a route").digest.clone();
         let reply = Delivery {
             id: id.clone(),
             request_id: message.request_id.clone(),

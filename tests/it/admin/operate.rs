@@ -40,7 +40,7 @@ async fn a_dead_chat_is_revived() {
     let desk = Desk::open().await;
     assert_eq!(desk.accept("wrA", "m1", "r1").await, Enqueued::Stored);
     desk.handle().await;
-    let route = desk.state.routes.of("support", "wrA").expect("a route").digest.clone();
+    let route = desk.state.in_force.routes().of("support", "wrA").expect("a route").digest.clone();
     desk.send(Outcome::Dead, 93000, Fate::Ended { back_off: None, chat_dead: Some(route) }).await;
     assert_eq!(desk.json(CHAT).await["state"], "dead");
     let (_, chat) = patch(&desk, r#"{"dead": false}"#).await;

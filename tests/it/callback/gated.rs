@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use wecom_gateway::alarms::Alarms;
 use wecom_gateway::ingress::{Ingress, Intake};
 use wecom_gateway::model::{Lane, Secret, SessionKey};
+use wecom_gateway::setup::InForce;
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{
@@ -108,13 +109,13 @@ impl Bare {
     pub async fn with(shape: impl FnOnce(Scenario) -> Scenario) -> Self {
         let fake = FakeWeCom::start(Options::default()).await.unwrap();
         let scenario = shape(every_kind(&fake, Scenario::new(&fake).unwrap()));
-        let settings = Arc::new(wecom_gateway::config::load(&scenario.write().unwrap()).unwrap());
+        let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
         let inner = EmbeddedStore::open(&settings.store.path, settings.store_options()).unwrap();
         let store = Gated::new(inner);
         let metrics = Arc::new(Metrics::default());
         let alarms = Alarms::unheard(metrics.clone());
         let intake = Intake::new(store.clone(), None, alarms, metrics.clone());
-        let router = Ingress::new(settings, intake, metrics.clone()).router();
+        let router = Ingress::new(InForce::new(settings).unwrap(), intake, metrics.clone(), Arc::default()).router();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(listener.local_addr().unwrap());
         // Ends with the test's runtime.

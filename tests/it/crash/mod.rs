@@ -14,7 +14,7 @@ mod front;
 mod merged;
 mod owner;
 mod points;
-mod process;
+pub mod process;
 mod rolling;
 mod soak;
 mod stopped;

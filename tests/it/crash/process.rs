@@ -114,7 +114,8 @@ impl Gateway {
         self.signal(Signal::CONT);
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends it any signal.
+    pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("a process of ours");
     }
 }

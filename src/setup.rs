@@ -1,0 +1,198 @@
+//! What is in force: the settings, and what is made of them, swapped as one when the configuration is read again.
+//!
+//! Whoever works on something (a callback, a message, a send) takes the setup once and keeps it to its end, so that nobody
+//! meets half of an old one and half of a new one. What can't change while the gateway runs stays as it was at the start,
+//! and is told ([`Reloaded::needs_restart`]).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Mutex, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+use crate::config::settings::{self, Settings};
+use crate::config::{self, Faults, Files};
+use crate::rules::{RuleError, RuleSet};
+use crate::sender::route::Routes;
+
+/// One configuration, ready to work by.
+pub struct Setup {
+    /// As it was read.
+    pub settings: Arc<Settings>,
+    /// How each chat is reached.
+    pub routes: Arc<Routes>,
+    /// The apps, by id.
+    pub apps: BTreeMap<String, Arc<AppSetup>>,
+}
+
+/// One app, ready to handle messages.
+pub struct AppSetup {
+    /// As it was read.
+    pub settings: Arc<settings::App>,
+    /// Its triggers, compiled.
+    pub rules: RuleSet,
+    /// Its share of the workers; the same over all setups, for what is under way counts on.
+    pub permits: Arc<Semaphore>,
+}
+
+impl Setup {
+    /// Compiles the rules of every app.
+    fn new(settings: Settings, before: Option<&Self>) -> Result<Self, RuleError> {
+        let share = settings.workers.concurrency.div_ceil(2);
+        let permits = |id: &str| {
+            let app = before.and_then(|before| before.apps.get(id));
+            app.map_or_else(|| Arc::new(Semaphore::new(share)), |app| app.permits.clone())
+        };
+        let ready = |(id, app): (&String, &Arc<settings::App>)| -> Result<_, RuleError> {
+            let setup = AppSetup { settings: app.clone(), rules: RuleSet::compile(app)?, permits: permits(id) };
+            Ok((id.clone(), Arc::new(setup)))
+        };
+        let apps = settings.apps.iter().map(ready).collect::<Result<_, _>>()?;
+        Ok(Self { routes: Arc::new(Routes::new(&settings)), settings: Arc::new(settings), apps })
+    }
+}
+
+/// Where the setup in force is found.
+pub struct InForce(ArcSwap<Setup>);
+
+impl InForce {
+    /// Puts the first one in force.
+    ///
+    /// # Errors
+    /// [`RuleError`] of the first app whose rules don't compile.
+    pub fn new(settings: Settings) -> Result<Arc<Self>, RuleError> {
+        Ok(Arc::new(Self(ArcSwap::from_pointee(Setup::new(settings, None)?))))
+    }
+
+    /// The one in force now, to be kept for as long as one thing is worked on.
+    pub fn now(&self) -> Arc<Setup> {
+        self.0.load_full()
+    }
+
+    /// Its settings, to be kept likewise.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.0.load().settings.clone()
+    }
+
+    /// Its routes, to be kept likewise.
+    pub fn routes(&self) -> Arc<Routes> {
+        self.0.load().routes.clone()
+    }
+}
+
+/// What came of reading the configuration again. Names of files and keys only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Reloaded {
+    /// Files that say something else than before; what they say is in force, but for what needs a restart.
+    pub changed: Vec<String>,
+    /// Files of apps that are new.
+    pub added: Vec<String>,
+    /// Files of apps that are gone: their callbacks are refused, their messages and replies wait.
+    pub removed: Vec<String>,
+    /// Keys that say something else than what is in force, until the next start.
+    pub needs_restart: Vec<&'static str>,
+}
+
+impl Reloaded {
+    /// Whether the files say what they said before.
+    pub fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.added.is_empty() && self.removed.is_empty()
+    }
+}
+
+/// Why nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The files have faults; the setup before stays in force.
+    #[error("{0}")]
+    Faults(#[from] Faults),
+    /// Rules that the checks let through.
+    #[error(transparent)]
+    Rules(#[from] RuleError),
+    /// It was not started from a file.
+    #[error("this gateway was not started from a file, so there is nothing to read again")]
+    NoFile,
+}
+
+/// Reads the configuration again and puts it in force: all of it, or nothing.
+pub struct Reloader {
+    in_force: Arc<InForce>,
+    file: Option<PathBuf>,
+    one_at_a_time: Mutex<()>,
+}
+
+impl Reloader {
+    /// Of the setup that was read from `file`.
+    pub fn new(in_force: Arc<InForce>, file: Option<PathBuf>) -> Self {
+        Self { in_force, file, one_at_a_time: Mutex::default() }
+    }
+
+    /// Reads the files every `server.watch`, and takes what they say when that changed; until `stop`.
+    pub async fn watch(&self, stop: CancellationToken) {
+        let Some(every) = self.in_force.settings().server.watch.filter(|_| self.file.is_some()) else {
+            return stop.cancelled().await;
+        };
+        // Faulty files are told once, not at each look.
+        let mut told = None;
+        while stop.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
+            let looked = self.differs().await;
+            if looked != told && looked.is_some() {
+                let _ = self.reload("watch").await;
+            }
+            told = looked;
+        }
+    }
+
+    /// What the files say, where it is something else than what is in force.
+    async fn differs(&self) -> Option<Files> {
+        let file = self.file.clone()?;
+        let now = tokio::task::spawn_blocking(move || config::look_at(&file)).await.ok()?;
+        (now != self.in_force.settings().files).then_some(now)
+    }
+
+    /// Reads it now; `by` is who asked, for the log.
+    ///
+    /// # Errors
+    /// [`ReloadError`]; what was in force stays.
+    pub async fn reload(&self, by: &str) -> Result<Reloaded, ReloadError> {
+        let _one = self.one_at_a_time.lock().await;
+        let reloaded = self.read_and_swap().await;
+        match &reloaded {
+            Ok(done) if done.is_empty() => info!(by, "the configuration was read again; nothing changed"),
+            Ok(Reloaded { changed, added, removed, needs_restart }) => {
+                info!(by, ?changed, ?added, ?removed, ?needs_restart, "a new configuration is in force");
+            }
+            Err(error) => error!(by, %error, "the configuration was not taken; what was in force stays"),
+        }
+        reloaded
+    }
+
+    async fn read_and_swap(&self) -> Result<Reloaded, ReloadError> {
+        let file = self.file.clone().ok_or(ReloadError::NoFile)?;
+        // Files may lie on a slow disk.
+        let read = tokio::task::spawn_blocking(move || config::load(&file)).await;
+        let Ok(settings) = read else { return Err(ReloadError::NoFile) };
+        let (mut settings, before) = (settings?, self.in_force.now());
+        let mut reloaded = compare(&before.settings, &settings);
+        reloaded.needs_restart = settings.keep_what_stands(&before.settings);
+        self.in_force.0.store(Arc::new(Setup::new(settings, Some(&before))?));
+        Ok(reloaded)
+    }
+}
+
+/// Which files say something else.
+fn compare(before: &Settings, now: &Settings) -> Reloaded {
+    let mut reloaded = Reloaded::default();
+    for (file, read) in &now.files {
+        match before.files.get(file) {
+            None => reloaded.added.push(file.clone()),
+            Some(known) if known.digest != read.digest => reloaded.changed.push(file.clone()),
+            Some(_) => {}
+        }
+    }
+    reloaded.removed = before.files.keys().filter(|file| !now.files.contains_key(*file)).cloned().collect();
+    reloaded
+}
