@@ -310,7 +310,12 @@ fn sender(t: &mut Table) -> Sender {
 }
 
 fn push(t: &mut Table) -> Push {
-    Push { keep: t.span("keep", 7 * DAY) }
+    let looks = t.whole("compensate_looks", 1..=100).and_then(|n| u32::try_from(n).ok());
+    Push {
+        keep: t.span("keep", 7 * DAY),
+        compensate_after: t.span("compensate_after", MINUTE),
+        compensate_looks: looks.unwrap_or(7),
+    }
 }
 
 fn log(t: &mut Table) -> Log {

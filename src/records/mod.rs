@@ -9,6 +9,7 @@
 //! when a gateway starts: its tables are brought up to date by the first call that reaches it.
 
 mod archive;
+mod care;
 mod dialect;
 mod flusher;
 mod page;
@@ -29,6 +30,7 @@ use tracing::warn;
 
 use crate::model::Secret;
 pub use archive::exchange;
+pub use care::{Care, Held, Unknowns};
 use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};

@@ -7,14 +7,14 @@ use sqlx::{Any, AnyConnection, Encode, QueryBuilder, Row, Type};
 
 use super::dialect::Dialect;
 use super::trail::{DECISIVE, DeliveryRow, Digest, MessageRow, Recorded, Step, fold};
-use super::{Records, RecordsError, archive};
+use super::{Records, RecordsError, archive, care};
 use crate::model::MessageKey;
 use crate::store::Stage;
 
 /// Characters that the columns of reasons and rules take in a database that counts them.
 const WORDS: usize = 1024;
 /// Rows a statement: past this size larger ones gain nothing, and a full one is prepared only once.
-const ROWS: usize = 500;
+pub(super) const ROWS: usize = 500;
 
 /// Bytes of texts a statement, where it may be more: servers refuse a packet that is too long (16 MiB by default).
 const BYTES: usize = 2 << 20;
@@ -39,15 +39,21 @@ impl Records {
             return Ok(());
         }
         let mut tx = self.writing().await?;
-        archive::write(&mut tx, self.dialect, &lines).await?;
+        self.write_in(&mut tx, lines).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// As [`Records::write`], within a transaction that writes.
+    pub(super) async fn write_in(&self, tx: &mut AnyConnection, lines: Vec<Recorded>) -> Result<(), sqlx::Error> {
+        archive::write(tx, self.dialect, &lines).await?;
         let lines: Vec<Recorded> = lines.into_iter().filter(|line| !line.step.stage.is_of_session()).collect();
         let mut trails = Trails::new();
         for Recorded { message, key, step, .. } in &lines {
             let trail = trails.entry(*message).or_insert_with(|| Trail { key, steps: Vec::new() });
             trail.steps.push(step);
         }
-        let mut numbers = numbers(&mut tx, trails.keys()).await?;
-        let known = known_steps(&mut tx, &numbers).await?;
+        let mut numbers = numbers(tx, trails.keys()).await?;
+        let known = known_steps(tx, &numbers).await?;
 
         let mut messages = Vec::with_capacity(trails.len());
         let mut deliveries = Vec::with_capacity(trails.len());
@@ -59,21 +65,25 @@ impl Records {
             messages.push((digest, parts, row));
         }
         for rows in messages.chunks(ROWS) {
-            upsert_messages(&mut tx, self.dialect, rows).await?;
+            upsert_messages(tx, self.dialect, rows).await?;
         }
         let new = messages.iter().map(|(digest, ..)| digest).filter(|digest| !numbers.contains_key(*digest));
-        let new = self::numbers(&mut tx, new).await?;
+        let new = self::numbers(tx, new).await?;
         numbers.extend(new);
         // Texts as keys, values read from JSON: writing it back can't fail.
         let details = lines.iter().map(|line| serde_json::to_string(&line.step.detail).unwrap_or_default());
         let rows: Vec<_> = lines.iter().zip(details).collect();
         for rows in pieces(&rows, |(_, detail)| detail.len()) {
-            insert_stages(&mut tx, self.dialect, rows, &numbers).await?;
+            insert_stages(tx, self.dialect, rows, &numbers).await?;
         }
         for rows in deliveries.chunks(ROWS) {
-            upsert_deliveries(&mut tx, self.dialect, rows, &numbers).await?;
+            upsert_deliveries(tx, self.dialect, rows, &numbers).await?;
         }
-        Ok(tx.commit().await?)
+        let unknown = deliveries.iter().filter(|(.., row)| row.care.is_some());
+        let unknown = unknown.filter_map(|(message, [app, chat, sender, msg_id], row)| {
+            Some((*numbers.get(message)?, MessageKey::new(app, chat, sender, msg_id), row))
+        });
+        care::write(tx, self.dialect, &unknown.collect::<Vec<_>>()).await
     }
 
     /// Forgets up to `limit` messages that were received before `before` (Unix ms), with all that hangs on them, and about
@@ -90,7 +100,12 @@ impl Records {
                 .fetch_all(&mut *tx)
                 .await?;
         for ids in old.chunks(ROWS) {
-            for of in ["stages WHERE message", "deliveries WHERE message", "messages WHERE id"] {
+            for of in [
+                "stages WHERE message",
+                "deliveries WHERE message",
+                "unknown_pushes WHERE message",
+                "messages WHERE id",
+            ] {
                 let mut delete = QueryBuilder::new("DELETE FROM ");
                 delete.push(of);
                 push_in(&mut delete, ids.iter().copied());
