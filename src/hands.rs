@@ -165,12 +165,7 @@ impl Hands {
             delivery_id: id,
             turn: Turn { weight, head_start: setup.settings.sender.head_start },
             depth_limit: setup.settings.store.lane_depth,
-            lines: vec![Line {
-                stage: Stage::Operated,
-                request_id,
-                key,
-                detail: told,
-            }],
+            lines: vec![Line { stage: Stage::Operated, request_id, key, detail: told }],
             resend,
         }
     }

@@ -118,10 +118,18 @@ impl Records {
         due.push_bind(now.saturating_sub(millis(first))).push(") ORDER BY due LIMIT ").push_bind(i64::from(most));
         due.push(self.dialect.skip_locked());
         let rows = due.build().fetch_all(&mut *tx).await?;
-        let held: Result<Vec<Held>, sqlx::Error> = rows.iter().map(|row| {
-            let looks = u32::try_from(row.try_get::<i64, _>("looks")?).unwrap_or(u32::MAX);
-            Ok(Held { delivery: row.try_get("delivery")?, looks, repeat_until: row.try_get("repeat_until")?, until })
-        }).collect();
+        let held: Result<Vec<Held>, sqlx::Error> = rows
+            .iter()
+            .map(|row| {
+                let looks = u32::try_from(row.try_get::<i64, _>("looks")?).unwrap_or(u32::MAX);
+                Ok(Held {
+                    delivery: row.try_get("delivery")?,
+                    looks,
+                    repeat_until: row.try_get("repeat_until")?,
+                    until,
+                })
+            })
+            .collect();
         let held = held?;
         if !held.is_empty() {
             let mut hold = QueryBuilder::new("UPDATE unknown_pushes SET held_until = ");
@@ -203,7 +211,12 @@ mod tests {
         let mut turned = steps.to_vec();
         turned.reverse();
         assert_eq!(fold(steps), fold(turned.iter().chain(steps)), "whatever the order, and twice");
-        fold(steps).1.iter().map(|row| (row.state, row.care.clone().unwrap())).map(|(s, c)| (s, c.looks, c.due)).collect()
+        fold(steps)
+            .1
+            .iter()
+            .map(|row| (row.state, row.care.clone().unwrap()))
+            .map(|(s, c)| (s, c.looks, c.due))
+            .collect()
     }
 
     #[test]
