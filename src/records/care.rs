@@ -10,8 +10,8 @@ use serde_json::Value;
 use sqlx::{AnyConnection, QueryBuilder, Row as _};
 
 use super::dialect::Dialect;
-use super::trail::{DeliveryRow, Recorded, Step};
-use super::write::{ROWS, push_in};
+use super::trail::{DeliveryRow, Digest, Recorded, Step};
+use super::write::{Numbers, Parts, ROWS, push_in};
 use super::{Records, RecordsError};
 use crate::model::{MessageKey, Outcome, first_id};
 use crate::store::{ByHand, CONTENT, Line, Stage};
@@ -147,7 +147,7 @@ impl Records {
     /// [`RecordsError::Sql`]; nothing was written then, and the row is free when its time is over.
     pub async fn looked(&self, held: &Held, at: i64, line: &Line) -> Result<(), RecordsError> {
         let mut tx = self.writing().await?;
-        self.write_in(&mut tx, Recorded::parse(&format!("{at}\t{line}")).into_iter().collect()).await?;
+        self.write_in(&mut tx, Recorded::parse(&format!("{at}\t{line}")).into_iter().collect(), None).await?;
         let free = sqlx::query("UPDATE unknown_pushes SET held_until = 0 WHERE delivery = ? AND held_until = ?");
         free.bind(&held.delivery).bind(held.until).execute(&mut *tx).await?;
         Ok(tx.commit().await?)
@@ -158,10 +158,14 @@ impl Records {
 pub(super) async fn write(
     db: &mut AnyConnection,
     dialect: Dialect,
-    rows: &[(i64, MessageKey, &DeliveryRow)],
+    rows: &[(Digest, Parts, DeliveryRow)],
+    numbers: &Numbers,
 ) -> Result<(), sqlx::Error> {
-    let pushes = rows.iter().filter(|(_, key, _)| key.task_id().is_some());
-    let cared = pushes.filter_map(|(message, _, row)| Some((*message, *row, row.care.as_ref()?)));
+    let cared = rows.iter().filter_map(|(message, [app, chat, sender, msg_id], row)| {
+        let care = row.care.as_ref()?;
+        MessageKey::new(app, chat, sender, msg_id).task_id()?;
+        Some((*numbers.get(message)?, row, care))
+    });
     let (open, closed): (Vec<_>, Vec<_>) = cared.partition(|(_, row, _)| row.state == Outcome::Unknown);
     for rows in open.chunks(ROWS) {
         let columns = "(delivery, message, looks, due, repeat_until, held_until) ";

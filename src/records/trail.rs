@@ -36,6 +36,7 @@ pub struct Step {
 }
 
 impl Step {
+    /// A text of its detail.
     pub(super) fn text(&self, field: &str) -> Option<String> {
         self.detail.get(field).and_then(Value::as_str).map(str::to_owned)
     }

@@ -6,9 +6,10 @@ use sqlx::any::AnyRow;
 use sqlx::{Any, AnyConnection, Encode, QueryBuilder, Row, Type};
 
 use super::dialect::Dialect;
+use super::stats::{Changes, CopyBatch, Known};
 use super::trail::{DECISIVE, DeliveryRow, Digest, MessageRow, Recorded, Step, fold};
 use super::{Records, RecordsError, archive, care};
-use crate::model::MessageKey;
+use crate::model::{MessageKey, now_ms};
 use crate::store::Stage;
 
 /// Characters that the columns of reasons and rules take in a database that counts them.
@@ -27,7 +28,7 @@ struct Trail<'l> {
 
 type Trails<'l> = BTreeMap<Digest, Trail<'l>>;
 /// Of messages that the records know, by digest.
-type Numbers = HashMap<Digest, i64>;
+pub(super) type Numbers = HashMap<Digest, i64>;
 
 impl Records {
     /// Writes journal lines, durably once this returns. The same lines again change nothing.
@@ -35,16 +36,29 @@ impl Records {
     /// # Errors
     /// [`RecordsError::Sql`]; nothing was written then.
     pub async fn write(&self, lines: Vec<Recorded>) -> Result<(), RecordsError> {
-        if lines.is_empty() {
+        self.write_with(lines, None).await
+    }
+
+    /// As [`Records::write`], and counts the copies that this process stopped by itself. The same batch again changes nothing.
+    ///
+    /// # Errors
+    /// [`RecordsError::Sql`]; nothing was written then.
+    pub async fn write_with(&self, lines: Vec<Recorded>, copies: Option<&CopyBatch>) -> Result<(), RecordsError> {
+        if lines.is_empty() && copies.is_none() {
             return Ok(());
         }
         let mut tx = self.writing().await?;
-        self.write_in(&mut tx, lines).await?;
+        self.write_in(&mut tx, lines, copies).await?;
         Ok(tx.commit().await?)
     }
 
-    /// As [`Records::write`], within a transaction that writes.
-    pub(super) async fn write_in(&self, tx: &mut AnyConnection, lines: Vec<Recorded>) -> Result<(), sqlx::Error> {
+    /// As [`Records::write_with`], within a transaction that writes.
+    pub(super) async fn write_in(
+        &self,
+        tx: &mut AnyConnection,
+        lines: Vec<Recorded>,
+        copies: Option<&CopyBatch>,
+    ) -> Result<(), sqlx::Error> {
         archive::write(tx, self.dialect, &lines).await?;
         let lines: Vec<Recorded> = lines.into_iter().filter(|line| !line.step.stage.is_of_session()).collect();
         let mut trails = Trails::new();
@@ -57,10 +71,16 @@ impl Records {
 
         let mut messages = Vec::with_capacity(trails.len());
         let mut deliveries = Vec::with_capacity(trails.len());
+        let mut stats = Changes::new(&self.zone);
+        stats.stopped(tx, &lines, &numbers).await?;
         for (digest, Trail { key, steps }) in trails {
-            let before = numbers.get(&digest).and_then(|id| known.get(id)).into_iter().flatten();
-            let (row, replies) = fold(before.chain(steps));
+            let before: Vec<&Step> = numbers.get(&digest).and_then(|id| known.get(id)).into_iter().flatten().collect();
+            let after: Vec<&Step> = before.iter().copied().chain(steps).collect();
+            let (_, replied) = fold(before.iter().copied());
+            let (row, replies) = fold(after.iter().copied());
             let parts = key.parts();
+            let before = Known { steps: before, deliveries: &replied };
+            stats.of_message(&parts[0], &parts[1], &before, &Known { steps: after, deliveries: &replies });
             deliveries.extend(replies.into_iter().map(|reply| (digest, parts.clone(), reply)));
             messages.push((digest, parts, row));
         }
@@ -79,11 +99,11 @@ impl Records {
         for rows in deliveries.chunks(ROWS) {
             upsert_deliveries(tx, self.dialect, rows, &numbers).await?;
         }
-        let unknown = deliveries.iter().filter(|(.., row)| row.care.is_some());
-        let unknown = unknown.filter_map(|(message, [app, chat, sender, msg_id], row)| {
-            Some((*numbers.get(message)?, MessageKey::new(app, chat, sender, msg_id), row))
-        });
-        care::write(tx, self.dialect, &unknown.collect::<Vec<_>>()).await
+        care::write(tx, self.dialect, &deliveries, &numbers).await?;
+        if let Some(copies) = copies {
+            stats.batch(tx, self.dialect, copies, now_ms()).await?;
+        }
+        stats.write(tx, self.dialect).await
     }
 
     /// Forgets up to `limit` messages that were received before `before` (Unix ms), with all that hangs on them, and about
@@ -134,8 +154,8 @@ pub(super) fn pieces<T>(rows: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]> {
 }
 
 /// As much of a text as its column takes, counted in characters: a server would refuse the whole flush for one too many.
-fn fitting(text: &Option<String>, most: usize) -> Option<&str> {
-    text.as_deref().map(|text| text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end]))
+pub(super) fn fitting(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
 }
 
 /// ` IN (?, ?, …)`
@@ -193,7 +213,8 @@ fn known_step(row: &AnyRow) -> Result<Option<Step>, sqlx::Error> {
     Ok(Some(Step { at: row.try_get("at")?, stage, request_id: row.try_get("request_id")?, detail }))
 }
 
-type Parts = [String; 4];
+/// App, chat, sender and msg_id.
+pub(super) type Parts = [String; 4];
 
 async fn upsert_messages(
     db: &mut AnyConnection,
@@ -206,8 +227,14 @@ async fn upsert_messages(
     );
     sql.push_values(rows, |mut values, (digest, [app, chat, sender, msg_id], row)| {
         values.push_bind(&digest[..]).push_bind(app).push_bind(chat).push_bind(sender).push_bind(msg_id);
-        values.push_bind(&row.request_id).push_bind(row.outcome.as_str()).push_bind(fitting(&row.reason, WORDS));
-        values.push_bind(fitting(&row.rule, WORDS)).push_bind(fitting(&row.action, 64)).push_bind(row.received_at);
+        values
+            .push_bind(&row.request_id)
+            .push_bind(row.outcome.as_str())
+            .push_bind(row.reason.as_deref().map(|text| fitting(text, WORDS)));
+        values
+            .push_bind(row.rule.as_deref().map(|text| fitting(text, WORDS)))
+            .push_bind(row.action.as_deref().map(|text| fitting(text, 64)))
+            .push_bind(row.received_at);
     });
     sql.push(dialect.on_repeat(&["digest"], &["request_id", "outcome", "reason", "rule", "action"]));
     sql.build().execute(db).await.map(drop)
@@ -240,7 +267,10 @@ async fn upsert_deliveries(
     sql.push_values(rows, |mut values, (message, [app, chat, _, msg_id], row)| {
         values.push_bind(&row.id).push_bind(numbers.get(message)).push_bind(&row.request_id);
         values.push_bind(app).push_bind(chat).push_bind(msg_id).push_bind(row.state.as_str());
-        values.push_bind(fitting(&row.reason, WORDS)).push_bind(row.errcode).push_bind(row.at);
+        values
+            .push_bind(row.reason.as_deref().map(|text| fitting(text, WORDS)))
+            .push_bind(row.errcode)
+            .push_bind(row.at);
     });
     sql.push(dialect.on_repeat(&["id"], &["state", "reason", "errcode", "at"]));
     sql.build().execute(db).await.map(drop)

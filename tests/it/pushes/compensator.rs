@@ -1,10 +1,22 @@
 //! Pushes that ended unknown, looked after by the whole gateway: on the embedded store with SQLite, on Redis with MariaDB.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use sqlx::{Connection, SqliteConnection};
-use wecom_gateway::sim::scenario::{api_app, json_app};
+use tokio_util::sync::CancellationToken;
+use wecom_gateway::hands::Hands;
+use wecom_gateway::model::Delivery;
+use wecom_gateway::push::{Compensator, Heard, Witness};
+use wecom_gateway::records::Records;
+use wecom_gateway::setup::InForce;
+use wecom_gateway::sim::scenario::{api_app, json_app, robot_app};
 use wecom_gateway::sim::wecom::{conversation, members};
 use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario};
+use wecom_gateway::store::redis::RedisStore;
+use wecom_gateway::telemetry::Telemetry;
 
 use super::{push, task, to, until};
 use crate::crash::process::Gateway;
@@ -78,7 +90,7 @@ async fn unknown(world: &World, kind: &str) -> u64 {
 /// Waits until so many unknown pushes are in nobody's or somebody's hands.
 async fn until_unknown(world: &World, kind: &str, count: u64) {
     while unknown(world, kind).await != count {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -190,7 +202,9 @@ async fn of_two_gateways_one_takes_each_look() {
         let names: Vec<&str> = chats.iter().map(String::as_str).collect();
         let (mut world, database) = world(On::Redis, &names, 3, |_| None).await;
         let url = database.as_ref().unwrap().url();
-        let shape = |_: &FakeWeCom, scenario: Scenario| soon(scenario, 3).set("database", "url", url.expose());
+        let shape = |fake: &FakeWeCom, scenario: Scenario| {
+            soon(scenario.app(APP, robot_app(fake, APP, &chats)), 3).set("database", "url", url.expose())
+        };
         let (other, _files) = world.beside(shape).await;
         chats.iter().for_each(|chat| world.fake.script(&key(chat), [Answer::Cut.into()]));
         push(&world, &to("t1", json!({"chats": chats}), "hi")).await;
@@ -206,6 +220,62 @@ async fn of_two_gateways_one_takes_each_look() {
         world.end().await;
     };
     tokio::time::timeout(TEST, test).await.expect("within its time");
+}
+
+/// Somebody outside who always says the same.
+struct Says(Heard);
+
+#[async_trait]
+impl Witness for Says {
+    async fn ask(&self, delivery: &Delivery) -> Heard {
+        assert_eq!(delivery.push.as_ref().map(|push| push.task_id.as_str()), Some("t1"));
+        self.0
+    }
+}
+
+/// What a witness says is done, once, beside a gateway that waits.
+async fn what_a_witness_says(heard: Heard, posts: usize, told_of: &[(&str, i64)]) {
+    let test = async {
+        let (mut world, database) = world(On::Redis, &["c1"], 3, |_| None).await;
+        // The gateway's own looks come too late for this test.
+        let (status, answer);
+        (world, status, answer) = world.reload_as(|_, scenario| scenario.set("push", "compensate_after", "1h")).await;
+        assert_eq!(status, 200, "{answer}");
+        let file = world.folder().join("gateway.toml");
+        let mut settings = wecom_gateway::config::load(&file).unwrap();
+        settings.push.compensate_after = Duration::from_millis(1);
+        let store = RedisStore::open(&world.redis().url(), settings.store_options()).unwrap();
+        let records = Records::open(&database.as_ref().unwrap().url()).await.unwrap();
+        let in_force = InForce::new(settings).unwrap();
+        let hands = Arc::new(Hands::new(store, records.clone(), in_force.clone()));
+        let witnesses: Vec<Arc<dyn Witness>> = vec![Arc::new(Says(Heard::Nothing)), Arc::new(Says(heard))];
+        let compensator = Compensator::new(records, hands, in_force, witnesses, Telemetry::unheard());
+        let stop = CancellationToken::new();
+        let looks_on = tokio::spawn({
+            let stop = stop.clone();
+            async move { compensator.run(stop).await }
+        });
+        world.fake.script(&key("c1"), [Answer::Cut.into()]);
+        push(&world, &task("t1", "c1", "hi")).await;
+        until(&world, "t1", "delivered").await;
+        world.ends("t1", "delivered").await;
+        assert_eq!(looks(&world, "t1").await, told(told_of));
+        assert_eq!(world.fake.posts(&key("c1")), posts);
+        stop.cancel();
+        looks_on.await.unwrap();
+        world.end().await;
+    };
+    tokio::time::timeout(TEST, test).await.expect("within its time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_witness_saw_is_delivered() {
+    what_a_witness_says(Heard::Arrived, 1, &[("delivered", 1)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_witness_missed_is_sent_again() {
+    what_a_witness_says(Heard::Missed, 2, &[("resend", 1)]).await;
 }
 
 /// The process dies with rows in hand: they are free when their time is over, and what is sent again is sent once.
@@ -239,7 +309,7 @@ async fn a_death_in_the_middle_of_a_look_loses_nothing() {
             if answer.json::<Value>().await.unwrap()["state"] == "delivered" {
                 break;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert_eq!((fake.posts(&wr), fake.arrived().len()), (3, 1));
         gateway.kill();

@@ -3,6 +3,7 @@
 mod archive;
 mod away;
 mod care;
+mod stats;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;

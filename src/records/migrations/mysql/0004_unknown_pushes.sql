@@ -1,4 +1,4 @@
--- Pushes that ended unknown. As in sqlite/0003_unknown_pushes.sql, which says why.
+-- Pushes that ended unknown. As in sqlite/0004_unknown_pushes.sql, which says why.
 
 CREATE TABLE IF NOT EXISTS unknown_pushes (
     delivery     VARCHAR(128) NOT NULL PRIMARY KEY,
