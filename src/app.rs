@@ -25,7 +25,7 @@ use crate::directory::Directory;
 use crate::hands::Hands;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
-use crate::push::Desk;
+use crate::push::{Compensator, Desk};
 use crate::records::{Copies, Flusher, Records, RecordsError};
 use crate::report::Reporter;
 use crate::rules::RuleError;
@@ -162,10 +162,14 @@ impl App {
             .map(|spool| Arc::new(Replay::new(store.clone(), spool, settings.store.lane_depth, telemetry.clone())));
         let reporter = Reporter::new(store.clone(), records.clone(), in_force.clone(), report_client, health.clone());
         let desk = Desk::new(store.clone(), in_force.clone(), telemetry.clone());
-        let hands = Hands::new(store.clone(), records.clone(), in_force.clone());
+        let hands = Arc::new(Hands::new(store.clone(), records.clone(), in_force.clone()));
+        // Nobody outside can be asked yet: WeCom tells of no message that was sent by these channels.
+        let witnesses = Vec::new();
+        let compensator =
+            Compensator::new(records.clone(), hands.clone(), in_force.clone(), witnesses, telemetry.clone());
         let state = AdminState {
             desk: Arc::new(desk),
-            hands: Arc::new(hands),
+            hands,
             store: store.clone(),
             spool: spool.clone(),
             records,
@@ -189,6 +193,9 @@ impl App {
             Task::supervise("sender", sender, |sender, stop| async move { sender.run(stop).await }),
             Task::supervise("directory", directory, |asks, stop| async move { asks.run(stop.draining).await }),
             Task::supervise("report", Arc::new(reporter), |tells, stop| async move { tells.run(stop.draining).await }),
+            Task::supervise("compensator", Arc::new(compensator), |looks, stop| async move {
+                looks.run(stop.draining).await;
+            }),
             Task::supervise("watch", reloader.clone(), |files, stop| async move { files.watch(stop.draining).await }),
         ];
         flow.extend(replay.map(|replay| {

@@ -85,19 +85,27 @@ pub struct PushState {
     /// Who is left out by WeCom, in its words, where it took the message for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
-    /// What the delivery is called since it was sent again by hand.
+    /// What the delivery is called since it was sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_as: Option<String>,
+    /// Whether that was a repeat that the far side knows, and not somebody's word that it did not arrive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_repeat: bool,
 }
 
 impl PushState {
     /// This state, and no more to say of it.
     pub fn plain(state: Outcome) -> Self {
-        Self { state, reason: None, errcode: None, msgid: None, left_out: None, sent_as: None }
+        Self { state, reason: None, errcode: None, msgid: None, left_out: None, sent_as: None, is_repeat: false }
     }
 
     /// This state for this reason.
     pub fn because(state: Outcome, reason: &str) -> Self {
         Self { reason: Some(reason.to_owned()), ..Self::plain(state) }
+    }
+
+    /// Whether somebody said that it did not arrive, so that it was sent again.
+    pub fn was_missed(&self) -> bool {
+        self.sent_as.is_some() && !self.is_repeat
     }
 }

@@ -11,8 +11,10 @@
 //!
 //! `read` and `target` know the shape of a task, `key` the id of one that brings none; `message` holds what it says against the
 //! channels; `delivery` makes what goes into the lanes, `round` says what comes next, and `desk` puts it
-//! there. `status` says how a task stands, `confirm` takes a word from outside on what nobody knows.
+//! there. `status` says how a task stands, `confirm` takes a word from outside on what nobody knows, and `compensator` looks after
+//! that until it is known, or a person's.
 
+mod compensator;
 mod confirm;
 mod delivery;
 mod desk;
@@ -26,6 +28,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub use compensator::{Compensator, Heard, Witness};
 pub use confirm::{ConfirmError, Confirmation, Settled, confirm};
 pub use desk::{Desk, Source, Taken};
 pub use task::{FaultKind, Target, Task, TaskFault};

@@ -9,6 +9,7 @@
 //! when a gateway starts: its tables are brought up to date by the first call that reaches it.
 
 mod archive;
+mod care;
 mod dialect;
 mod flusher;
 mod page;
@@ -31,6 +32,7 @@ use tracing::warn;
 use crate::model::Secret;
 use crate::zone::Zone;
 pub use archive::exchange;
+pub use care::{Care, Held, Unknowns};
 use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};

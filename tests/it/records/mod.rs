@@ -2,6 +2,7 @@
 
 mod archive;
 mod away;
+mod care;
 mod size;
 mod stats;
 
