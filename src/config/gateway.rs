@@ -310,7 +310,7 @@ fn sender(t: &mut Table) -> Sender {
 }
 
 fn push(t: &mut Table) -> Push {
-    Push { keep: t.span("keep", 7 * DAY) }
+    Push { keep: t.span("keep", 7 * DAY), ask_after: t.span("ask_after", Duration::from_secs(60)) }
 }
 
 fn log(t: &mut Table) -> Log {

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-/// How push tasks are kept.
+/// How push tasks are kept and followed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Push {
     /// How long a task is known, from when it was taken: it is not sent after that, and not again before.
     pub keep: Duration,
+    /// How soon WeCom is asked who got what a member had to confirm; later it is asked less often
+    /// ([`crate::push::Awaiting`]).
+    pub ask_after: Duration,
 }

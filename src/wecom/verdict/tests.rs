@@ -11,7 +11,7 @@ fn coded(status: u16, errcode: i64) -> Reply {
 }
 
 fn taken(left_out: Option<&str>) -> Reply {
-    Reply::Taken(Receipt { msgid: Some("m".into()), left_out: left_out.map(str::to_owned) })
+    Reply::Taken(Receipt { msgid: Some("m".into()), left_out: left_out.map(str::to_owned), failed: vec![] })
 }
 
 fn bare(status: u16) -> Reply {
@@ -118,12 +118,12 @@ fn a_chat_is_gone_where_the_channel_has_a_chat() {
 fn an_errcode_of_0_says_who_is_left_out() {
     let read = |body: &str| read_answer(200, body.as_bytes());
     let all = r#"{"errcode":0,"errmsg":"ok","invaliduser":"","unlicenseduser":"","msgid":"m"}"#;
-    assert_eq!(read(all), Reply::Taken(Receipt { msgid: Some("m".into()), left_out: None }));
+    assert_eq!(read(all), Reply::Taken(Receipt { msgid: Some("m".into()), ..Receipt::default() }));
     assert_eq!(verdict(AppMessage, &read(all)), Verdict::Delivered);
     let some = r#"{"errcode":0,"errmsg":"ok","invaliduser":"u1|u2","invalidparty":"","unlicenseduser":"u3"}"#;
     assert_eq!(
         read(some),
-        Reply::Taken(Receipt { msgid: None, left_out: Some("invaliduser u1|u2, unlicenseduser u3".into()) })
+        Reply::Taken(Receipt { left_out: Some("invaliduser u1|u2, unlicenseduser u3".into()), ..Receipt::default() })
     );
     let refused = r#"{"errcode":81013,"errmsg":"all","invaliduser":"u1"}"#;
     assert_eq!(read(refused), Reply::Http { status: 200, code: Some((81013, "all".into())) });
@@ -147,7 +147,7 @@ fn token_errors_are_refreshed_only_where_there_is_a_token() {
 #[test]
 fn answers_are_read_for_what_they_say() {
     let receipt = |status, body: &str| match read_answer(status, body.as_bytes()) {
-        Reply::Taken(Receipt { msgid, left_out: None }) => msgid,
+        Reply::Taken(Receipt { msgid, left_out: None, .. }) => msgid,
         other => panic!("{other:?}"),
     };
     assert_eq!(receipt(200, r#"{"errcode":0,"errmsg":"ok"}"#), None);
