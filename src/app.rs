@@ -22,10 +22,11 @@ use crate::alarms::{Clients, Notifier};
 use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::directory::Directory;
+use crate::externalcontact::ExternalContact;
 use crate::hands::Hands;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
-use crate::push::Desk;
+use crate::push::{Awaiting, Desk};
 use crate::records::{Flusher, Records, RecordsError};
 use crate::rules::RuleError;
 use crate::sender::{self, Sender};
@@ -140,7 +141,9 @@ impl App {
         let (alarms, notifier) =
             Notifier::new(&settings.alarms, store.clone(), clients, metrics.clone(), health.clone());
         let telemetry = Telemetry { alarms: alarms.clone(), metrics: metrics.clone(), health: health.clone() };
-        let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), robots.clone()));
+        let wecom = Arc::new(ExternalContact::new(store.clone(), &settings, robots.clone()));
+        let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), wecom.clone()));
+        let awaiting = Arc::new(Awaiting::new(store.clone(), records.clone(), in_force.clone(), wecom, alarms.clone()));
         let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
         let workers = Arc::new(Workers::new(store.clone(), in_force.clone(), sources, telemetry.clone()));
         let sender = Arc::new(Sender::new(store.clone(), in_force.clone(), robots, telemetry.clone()));
@@ -176,6 +179,7 @@ impl App {
             Task::supervise("workers", workers, |workers, stop| async move { workers.run(stop).await }),
             Task::supervise("sender", sender, |sender, stop| async move { sender.run(stop).await }),
             Task::supervise("directory", directory, |asks, stop| async move { asks.run(stop.draining).await }),
+            Task::supervise("awaiting", awaiting, |asks, stop| async move { asks.run(stop).await }),
             Task::supervise("watch", reloader.clone(), |files, stop| async move { files.watch(stop.draining).await }),
         ];
         flow.extend(replay.map(|replay| {

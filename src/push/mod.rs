@@ -12,13 +12,17 @@
 //! `read` and `target` know the shape of a task, `key` the id of one that brings none; `message` holds what it says against the
 //! channels; `delivery` makes what goes into the lanes, `round` says what comes next, and `desk` puts it
 //! there. `status` says how a task stands, `confirm` takes a word from outside on what nobody knows.
+//! `customer_message` is what customers take; `awaiting` asks WeCom who got it, and `results` reads the answers.
 
+mod awaiting;
 mod confirm;
+mod customer_message;
 mod delivery;
 mod desk;
 mod key;
 mod message;
 mod read;
+mod results;
 mod round;
 pub mod status;
 mod target;
@@ -26,6 +30,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub use awaiting::Awaiting;
 pub use confirm::{ConfirmError, Confirmation, Settled, confirm};
 pub use desk::{Desk, Source, Taken};
 pub use task::{FaultKind, Target, Task, TaskFault};

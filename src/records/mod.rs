@@ -33,7 +33,7 @@ use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
 pub(crate) use query::rfc3339;
-pub use query::{DeliveryItem, EndedDelivery, MessageItem};
+pub use query::{AwaitedPush, DeliveryItem, EndedDelivery, MessageItem};
 
 /// How long a statement waits for another's lock, and a caller for a connection.
 const WAIT: Duration = Duration::from_secs(5);
