@@ -20,8 +20,8 @@ use tracing::{debug, info, warn};
 
 use self::ask::{Asker, Group, Person};
 use crate::config::settings::{Api, App};
-use crate::member::{MemberKey, NAME, PHONE, REMARK, field_value};
 use crate::externalcontact::{ExternalContact, Refusal};
+use crate::member::{MemberKey, NAME, PHONE, REMARK, field_value};
 use crate::model::{ChatKind, Lane, Message, Secret, SenderKind};
 use crate::setup::InForce;
 use crate::store::{self, FieldChange, Note, NoteWrite, ProfileChange, SharedStore};

@@ -151,7 +151,8 @@ impl Awaiting {
     async fn learn(&self, push: &AwaitedPush) -> Result<Option<Refusal>, StoreError> {
         let task_id = push.key.task_id().unwrap_or_default();
         let task = self.store.pushes().task(&task_id).await?;
-        let child = task.into_iter().flat_map(|task| task.children).find(|child| child.delivery_id == first_id(&push.id));
+        let child =
+            task.into_iter().flat_map(|task| task.children).find(|child| child.delivery_id == first_id(&push.id));
         let Some(child) = child else {
             // Nobody knows whom it was for any more.
             self.revise(push, 0, PushState::because(Outcome::Unknown, NOT_CONFIRMED)).await?;

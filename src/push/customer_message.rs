@@ -114,12 +114,7 @@ fn attachment(said: &Value, field: &str) -> Result<Value, TaskFault> {
 }
 
 /// A text with something in it, where it is there.
-fn filled<'a>(
-    of: &'a Map<String, Value>,
-    name: &str,
-    field: &str,
-    most: usize,
-) -> Result<Option<&'a str>, TaskFault> {
+fn filled<'a>(of: &'a Map<String, Value>, name: &str, field: &str, most: usize) -> Result<Option<&'a str>, TaskFault> {
     let Some(value) = of.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
     let text = value.as_str().ok_or_else(|| TaskFault::new(field, "must be a text"))?;
     match text.len() {
@@ -183,7 +178,11 @@ mod tests {
                 "message.attachments[1].link.desc",
                 "at most 512",
             ),
-            (attached(json!({"msgtype": "file", "file": {"media_id": 7}})), "message.attachments[1].file.media_id", "text"),
+            (
+                attached(json!({"msgtype": "file", "file": {"media_id": 7}})),
+                "message.attachments[1].file.media_id",
+                "text",
+            ),
         ];
         for (said, field, words) in rows {
             let fault = check(&said).unwrap_err();

@@ -194,7 +194,17 @@ pub(super) fn log_decision(delivery: &Delivery, decision: &Decision) {
     let [app, chat_id, sender_key, msg_id] = delivery.key.parts();
     let (request_id, id) = (&delivery.request_id, &delivery.id);
     if reason == AWAITING_MEMBER {
-        info!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "taken; a member has to send it");
+        info!(
+            request_id,
+            app,
+            chat_id,
+            sender_key,
+            msg_id,
+            delivery = id,
+            state,
+            reason,
+            "taken; a member has to send it"
+        );
     } else if decision.alarm.is_some() {
         error!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "alarm: not delivered");
     } else {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use wecom_gateway::action::{self, Actions};
 use wecom_gateway::directory::Directory;
+use wecom_gateway::externalcontact::ExternalContact;
 use wecom_gateway::records::Records;
 use wecom_gateway::setup::InForce;
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};

@@ -97,12 +97,10 @@ mod tests {
     fn a_task_is_asked_of_one_member_or_of_whoever_spoke_last() {
         let text = json!({"text": {"content": "hi"}});
         let one = to(CustomerKind::Customer, &["wm1", "wm2"], None).body(text.clone(), "t.0");
-        assert_eq!(
-            one,
-            json!({"chat_type": "single", "external_userid": ["wm1", "wm2"], "text": {"content": "hi"}})
-        );
+        assert_eq!(one, json!({"chat_type": "single", "external_userid": ["wm1", "wm2"], "text": {"content": "hi"}}));
         let groups = to(CustomerKind::Chat, &["wr1"], Some("zhangsan"));
-        let body = json!({"chat_type": "group", "chat_id_list": ["wr1"], "sender": "zhangsan", "text": {"content": "hi"}});
+        let body =
+            json!({"chat_type": "group", "chat_id_list": ["wr1"], "sender": "zhangsan", "text": {"content": "hi"}});
         assert_eq!(groups.body(text, "t.0"), body);
         assert_eq!(groups.knows_repeats_for(), None, "a repeat would be a second message");
         assert!(!format!("{groups:?}").contains("s3cret") && !format!("{groups:?}").contains("wr1"));

@@ -254,7 +254,7 @@ impl Scene {
                 poison_after: 5,
             },
             sender: self.sender.clone(),
-            push: settings::Push { keep: MINUTE },
+            push: settings::Push { keep: MINUTE, ask_after: MINUTE },
             alarms: settings::Alarms { webhook: None, hook: None, window: MINUTE },
             log: settings::Log { format: settings::LogFormat::Text, level: "info".to_owned() },
             files: Default::default(),

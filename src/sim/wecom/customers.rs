@@ -131,11 +131,7 @@ async fn add_msg_template(
     desk.take(&scissors, send).await.unwrap_or_else(|| errcode(40096))
 }
 
-async fn get_groupmsg_task(
-    State(desk): State<Arc<Desk>>,
-    Query(token): Query<Authorised>,
-    body: Bytes,
-) -> Response {
+async fn get_groupmsg_task(State(desk): State<Arc<Desk>>, Query(token): Query<Authorised>, body: Bytes) -> Response {
     if let Err(code) = app_of(&desk, &token) {
         return errcode(code);
     }
