@@ -27,7 +27,7 @@ use crate::hands::Hands;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
 use crate::push::{Awaiting, Desk};
-use crate::records::{Flusher, Records, RecordsError};
+use crate::records::{Copies, Flusher, Records, RecordsError};
 use crate::rules::RuleError;
 use crate::sender::{self, Sender};
 use crate::setup::{InForce, Reloader};
@@ -130,7 +130,8 @@ impl App {
         let store = open_store(&settings)?;
         refuse_foreign(&store).await?;
         let spool = open_spool(&settings)?;
-        let records = Records::open(&settings.database.url).await?;
+        let records = Records::open(&settings.database.url).await?.in_zone(settings.database.zone.clone());
+        let copies = Arc::new(Copies::new(settings.database.zone.clone()));
         let in_force = InForce::new(settings)?;
         let reloader = Arc::new(Reloader::new(in_force.clone(), file));
         let settings = in_force.settings();
@@ -147,9 +148,15 @@ impl App {
         let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
         let workers = Arc::new(Workers::new(store.clone(), in_force.clone(), sources, telemetry.clone()));
         let sender = Arc::new(Sender::new(store.clone(), in_force.clone(), robots, telemetry.clone()));
-        let flusher = Arc::new(Flusher::new(store.clone(), records.clone(), &settings.database, telemetry.clone()));
+        let flusher = Arc::new(Flusher::new(
+            store.clone(),
+            records.clone(),
+            copies.clone(),
+            &settings.database,
+            telemetry.clone(),
+        ));
         let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
-        let ingress = Ingress::new(in_force.clone(), intake, metrics.clone());
+        let ingress = Ingress::new(in_force.clone(), intake, copies, metrics.clone());
         let replay = spool
             .clone()
             .map(|spool| Arc::new(Replay::new(store.clone(), spool, settings.store.lane_depth, telemetry.clone())));

@@ -17,7 +17,7 @@
 //! - [`push`]: takes push tasks, and puts their deliveries into the lanes that replies go by.
 //! - [`sender`]: claims replies, begins, posts through a channel, settles.
 //! - [`alarms`]: what somebody has to know, told outside the lanes.
-//! - [`records`]: what outlives the queue, in SQL, filled from the journal.
+//! - [`records`]: what outlives the queue, in SQL, filled from the journal; [`zone`]: which day a moment belongs to.
 //! - [`hands`]: the end of a delivery by hand.
 //! - [`admin`]: probes, metrics, API for operators.
 //! - [`api_error`]: the one shape of an error answer, on both listeners.
@@ -53,3 +53,4 @@ pub mod task;
 pub mod telemetry;
 pub mod wecom;
 pub mod worker;
+pub mod zone;

@@ -16,6 +16,7 @@ mod push;
 mod reload;
 mod replies;
 mod sessions;
+mod stats;
 mod trails;
 mod users;
 
@@ -93,6 +94,7 @@ pub fn router(state: AdminState) -> Router {
         .route("/sessions/{app}/{chat}/{sender}", delete(sessions::delete).layer(only(Scope::Admin)).get(sessions::get))
         .route("/push", post(push::post).layer(DefaultBodyLimit::max(push::MOST_BYTES)).layer(only(Scope::Push)))
         .route("/push/{*id}", post(push::confirm).layer(only(Scope::Push)).get(push::get))
+        .route("/stats", get(stats::day))
         .route("/reload", post(reload::post).layer(only(Scope::Admin)))
         .route("/replies", post(replies::post).layer(only(Scope::Push)))
         .route(

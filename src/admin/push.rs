@@ -70,36 +70,38 @@ fn tasks(state: &AdminState, body: &[u8]) -> Result<Vec<Task>, Failure> {
     if raw.is_empty() || raw.len() > MOST_TASKS {
         return Err(bad(format!("{} tasks: hand over 1 to {MOST_TASKS} in one call", raw.len())));
     }
-    let read = raw.iter().enumerate().map(|(n, raw)| {
-        state.desk.read(raw.get().as_bytes()).map_err(|fault| {
-            state.metrics.task("http", "faulty");
-            faulty(StatusCode::BAD_REQUEST, n, &fault)
-        })
-    });
-    read.collect()
+    let (mut tasks, mut faults) = (Vec::with_capacity(raw.len()), Vec::new());
+    for (n, raw) in raw.iter().enumerate() {
+        match state.desk.read(raw.get().as_bytes()) {
+            Ok(task) => tasks.push(task),
+            Err(fault) => faults.push((n, fault)),
+        }
+    }
+    let Some((n, first)) = faults.first() else { return Ok(tasks) };
+    faults.iter().for_each(|_| state.metrics.task("http", "faulty"));
+    let all: Vec<Value> =
+        faults.iter().map(|(n, fault)| json!({"index": n, "field": fault.field, "message": fault.message})).collect();
+    Err(faulty(StatusCode::BAD_REQUEST, *n, first).with(json!({"index": n, "field": first.field, "faults": all})))
 }
 
 fn faulty(status: StatusCode, index: usize, fault: &TaskFault) -> Failure {
-    let text = format!("task {index}: {fault}");
-    Failure::new(status, fault.kind.as_str(), text).with(json!({"index": index, "field": fault.field}))
+    Failure::new(status, fault.kind.as_str(), format!("task {index}: {fault}"))
 }
 
 /// How each task of a call stands now.
 async fn items(state: &AdminState, ids: &[String], taken: &[Taken]) -> Result<Vec<Value>, StoreError> {
     let item = async |(id, taken): (&String, &Taken)| {
-        let word = match taken {
-            Taken::Refused(_) => "refused",
-            Taken::Full => "not_taken",
-            Taken::Owned | Taken::Repeat => {
-                let task = state.store.pushes().task(id).await?;
-                let repeat = *taken == Taken::Repeat;
-                let state = task.as_ref().map_or(Outcome::Queued, whole).as_str();
-                return Ok(
-                    json!({"task_id": id, "state": state, "repeat": repeat, "counts": task.as_ref().map(counts)}),
-                );
+        let repeat = match taken {
+            Taken::Owned => false,
+            Taken::Repeat => true,
+            Taken::Full => return Ok(json!({"task_id": id, "state": "not_taken"})),
+            Taken::Refused(TaskFault { field, message, .. }) => {
+                return Ok(json!({"task_id": id, "state": "refused", "field": field, "message": message}));
             }
         };
-        Ok(json!({"task_id": id, "state": word}))
+        let task = state.store.pushes().task(id).await?;
+        let stands = task.as_ref().map_or(Outcome::Queued, whole).as_str();
+        Ok(json!({"task_id": id, "state": stands, "repeat": repeat, "counts": task.as_ref().map(counts)}))
     };
     stream::iter(ids.iter().zip(taken)).map(item).buffered(AT_ONCE).try_collect().await
 }

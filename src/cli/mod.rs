@@ -5,10 +5,15 @@ mod compare;
 mod demo;
 mod empty_redis;
 mod figures;
+mod operator;
 mod progress;
+mod push;
+mod report;
 mod serve;
 mod simulate;
 mod stage;
+mod table;
+mod trace;
 mod values;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +44,12 @@ enum Command {
     Demo(demo::Options),
     /// The same load and fake WeCom against a gateway that already runs.
     Simulate(Box<simulate::Options>),
+    /// The whole way of a message, by msg_id, request_id, delivery id or task id, from a running gateway.
+    Trace(trace::Options),
+    /// A day's statistics, from a running gateway.
+    Report(report::Options),
+    /// Hand push tasks, one a line of a file, to a running gateway.
+    Push(push::Options),
 }
 
 #[derive(Debug, clap::Args)]
@@ -60,6 +71,9 @@ pub fn main() -> ExitCode {
         Command::Check(file) => load(&file).map(|settings| println!("{}", sound(&settings, &file.config))),
         Command::Demo(options) => demo::run(options),
         Command::Simulate(options) => simulate::run(*options),
+        Command::Trace(options) => trace::run(options),
+        Command::Report(options) => report::run(options),
+        Command::Push(options) => push::run(options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

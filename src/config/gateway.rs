@@ -17,6 +17,7 @@ use super::settings::{
 };
 use super::units::{self, Mend, show};
 use crate::model::Secret;
+use crate::zone::Zone;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -24,15 +25,16 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The whole file; its apps are read after it.
 pub(super) fn settings(root: &mut Table) -> Settings {
     let wecom = root.section("wecom", wecom);
+    let database = root.section("database", database);
     let settings = Settings {
         server: root.section("server", server),
         admin: root.section("admin", admin),
         store: root.section("store", store),
-        database: root.section("database", database),
+        push: root.section("push", |t| push(t, &database)),
+        database,
         dedup: root.section("dedup", dedup),
         workers: root.section("workers", workers),
         sender: root.section("sender", sender),
-        push: root.section("push", push),
         alarms: root.section("alarms", |t| alarms(t, &wecom)),
         wecom,
         log: root.section("log", log),
@@ -53,6 +55,13 @@ pub(super) fn settings(root: &mut Table) -> Settings {
         }
     });
     settings
+}
+
+/// `[admin]` of the file; the rest is not judged.
+pub(super) fn admin_alone(root: &mut Table) -> Admin {
+    let admin = root.section("admin", admin);
+    root.drop_rest();
+    admin
 }
 
 /// Whether two listeners would claim the same port of some address; `[::]` takes IPv4 too. Port 0 is a free one each.
@@ -250,7 +259,14 @@ fn database(t: &mut Table) -> Database {
         url: t.parsed_unseen("url", database_url).unwrap_or_else(|| Secret::new("sqlite://data/records.db")),
         retain: t.span("retain", 30 * DAY),
         journal_limit: t.whole("journal_limit", 1..=u64::MAX).unwrap_or(500_000),
+        zone: t.parsed("zone", zone).unwrap_or_else(Zone::system),
+        stats_retain: t.span("stats_retain", 400 * DAY),
     }
+}
+
+fn zone(name: &str) -> Result<Zone, Mend> {
+    let mend = "is no time zone: write its name in the table of zones, such as \"Asia/Shanghai\" or \"UTC\"";
+    Zone::named(name.trim()).ok_or_else(|| mend.to_owned())
 }
 
 fn database_url(text: &str) -> Result<Secret, Mend> {
@@ -309,8 +325,20 @@ fn sender(t: &mut Table) -> Sender {
     }
 }
 
-fn push(t: &mut Table) -> Push {
-    Push { keep: t.span("keep", 7 * DAY), ask_after: t.span("ask_after", Duration::from_secs(60)) }
+/// What is unknown of a task is settled from the records: they must not forget it first.
+fn push(t: &mut Table, database: &Database) -> Push {
+    let told = t.parsed("keep", |text| match units::some_duration(text) {
+        Ok(keep) if keep > database.retain => {
+            let retain = show(database.retain);
+            Err(format!(
+                "is longer than [database] retain ({retain}), from which what is unknown is settled: shorten it"
+            ))
+        }
+        other => other,
+    });
+    // Unsaid, it is as long as the records allow.
+    let keep = told.unwrap_or((7 * DAY).min(database.retain));
+    Push { keep, ask_after: t.span("ask_after", Duration::from_secs(60)) }
 }
 
 fn log(t: &mut Table) -> Log {

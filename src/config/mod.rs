@@ -100,6 +100,22 @@ fn folder(gateway: &Source, path: &Path) {
     }
 }
 
+/// Reads only `[admin]` of the `gateway.toml` at `path`, so that nothing that the rest needs (variables, files) has to be there.
+///
+/// # Errors
+/// Every fault of that section, or of the file as a whole.
+pub fn admin(path: &Path) -> Result<settings::Admin, Faults> {
+    admin_with(path, &|name| std::env::var(name).ok())
+}
+
+fn admin_with(path: &Path, environment: &Environment) -> Result<settings::Admin, Faults> {
+    let ledger = Ledger::default();
+    let gateway = Source { file: path.to_owned(), ledger: &ledger, environment };
+    let admin = gateway.read(gateway::admin_alone).unwrap_or_else(|| gateway.defaults(gateway::admin_alone));
+    ledger.close()?;
+    Ok(admin)
+}
+
 /// Reads app files without the `gateway.toml` that they belong to: every host is taken for a webhook's, and everything of
 /// the process has its default.
 ///

@@ -24,6 +24,7 @@ pub use self::session::{Session, SessionScope};
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
+use crate::zone::Zone;
 pub use alarms::{AlarmHook, Alarms};
 pub use push::Push;
 pub use ways::{Api, Chat, ChatWay, Gateway, OnUnknown, Webhook};
@@ -174,6 +175,10 @@ pub struct Database {
     pub retain: Duration,
     /// Most journal lines that wait for the database.
     pub journal_limit: u64,
+    /// In which days of statistics begin.
+    pub zone: Zone,
+    /// How long statistics are kept.
+    pub stats_retain: Duration,
 }
 
 /// Deduplication.

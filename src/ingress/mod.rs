@@ -30,6 +30,7 @@ use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::{App, AppKind, Order};
 use crate::model::{ChatKind, Lane, Message, digest_id, now_ms};
+use crate::records::Copies;
 use crate::setup::InForce;
 use crate::store::Arrival;
 use crate::telemetry::metrics::Metrics;
@@ -49,15 +50,17 @@ pub struct Ingress(Arc<Inner>);
 struct Inner {
     in_force: Arc<InForce>,
     intake: Arc<Intake>,
+    copies: Arc<Copies>,
     metrics: Arc<Metrics>,
     window: Arc<Window>,
 }
 
 impl Ingress {
-    /// An endpoint for the apps that are in force, whose messages `intake` takes.
-    pub fn new(in_force: Arc<InForce>, intake: Intake, metrics: Arc<Metrics>) -> Self {
+    /// An endpoint for the apps that are in force, whose messages `intake` takes; the copies that never come so far are
+    /// counted in `copies`.
+    pub fn new(in_force: Arc<InForce>, intake: Intake, copies: Arc<Copies>, metrics: Arc<Metrics>) -> Self {
         let (window, intake) = (Arc::new(Window::new(in_force.settings().dedup.window)), Arc::new(intake));
-        Self(Arc::new(Inner { in_force, intake, metrics, window }))
+        Self(Arc::new(Inner { in_force, intake, copies, metrics, window }))
     }
 
     /// `GET|POST /callback/{app}`, with or without a slash at its end; everything else is 404.
@@ -183,6 +186,9 @@ impl Inner {
             Taken::Spooled if !copy => "spooled",
             Taken::Stored | Taken::Spooled | Taken::Duplicate => "duplicate",
         };
+        if copy {
+            self.copies.stopped(&message.app, &message.chat_id);
+        }
         info!(
             request_id, app = %app.id, chat_id = %message.chat_id, sender_key = %message.sender_key, msg_id = %message.msg_id,
             msg_type = %message.msg_type, result, "callback taken"

@@ -11,8 +11,8 @@ use super::task::{Task, TaskFault};
 use crate::model::Lane;
 use crate::store::{NewPush, Opened, Pushed, TaskProgress};
 
-/// Deliveries that are queued by one call …
-const PAGE: usize = 200;
+/// Deliveries that are queued by one call: others must get their turn at the store …
+const PAGE: usize = 64;
 /// … and about the most bytes of them.
 const PAGE_BYTES: usize = 4 << 20;
 

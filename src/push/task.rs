@@ -51,6 +51,16 @@ pub enum Target {
     Customers(CustomerSet),
 }
 
+impl Target {
+    /// How many bytes of each delivery say whom it is for, about.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Chats(_) | Self::Members(_) => 0,
+            Self::Customers(set) => set.ids.iter().map(String::len).sum(),
+        }
+    }
+}
+
 /// Why a task is refused for good: the same task again is refused again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskFault {

@@ -7,12 +7,13 @@ use tempfile::TempDir;
 
 use super::delivery::{Maker, request_id};
 use super::read::Reader;
+use super::round::{Place, Round};
 use super::*;
 use crate::config;
 use crate::config::settings::{OnUnknown, Settings};
-use crate::model::Outcome;
+use crate::model::{Lane, Outcome};
 use crate::sender::route::Routes;
-use crate::store::{NewPush, Stage};
+use crate::store::{NewPush, Opened, Pushed, Stage};
 use crate::task::Recipient;
 
 const GROUPS: &str = r#"
@@ -296,4 +297,86 @@ fn members_have_lanes_by_whom_the_set_names() {
     assert_eq!(held.on_unknown, OnUnknown::Hold);
     let held = world.pushes(&held, NOW).remove(0).fate.unwrap();
     assert_eq!((held.repeat_until, held.message.get("enable_duplicate_check")), (None, None));
+}
+
+/// Chats whose lanes take so many more.
+fn walk(
+    world: &World,
+    tasks: &[(Task, Source)],
+    opened: &[Opened],
+    mut room: impl FnMut(&str) -> Pushed,
+) -> (Vec<String>, Vec<(String, u64, bool)>, Vec<Taken>) {
+    let maker = Maker { settings: &world.settings, routes: &world.routes, now: NOW };
+    let mut round = Round::new(tasks, opened);
+    let (mut asked, mut moved) = (Vec::new(), Vec::new());
+    while let Some(page) = round.page(&maker) {
+        assert!(page.len() <= 64);
+        let pushed: Vec<Pushed> = page.iter().map(|(_, push)| room(&push.lane.app_and_chat().1)).collect();
+        asked.extend(page.iter().map(|(_, push)| format!("{}>{}", push.task_id, push.lane.app_and_chat().1)));
+        let page: Vec<(Place, Lane)> = page.into_iter().map(|(place, push)| (place, push.lane)).collect();
+        let progress = round.note(page, &pushed);
+        moved.extend(progress.into_iter().map(|task| (task.task_id, task.cursor, task.done)));
+    }
+    (asked, moved, round.taken())
+}
+
+fn tasks(world: &World, tasks: &[(&str, Value)]) -> Vec<(Task, Source)> {
+    let read = |(id, target): &(&str, Value)| world.read(&task(json!({"task_id": id, "target": target}))).unwrap();
+    tasks.iter().map(|task| (read(task), Source::Http)).collect()
+}
+
+#[test]
+fn a_full_lane_holds_up_its_own_chat_alone() {
+    let world = World::new();
+    let both = json!({"chats": ["c1", "c2"]});
+    let batch = tasks(
+        &world,
+        &[("a", json!({"chat": "c1"})), ("b", both), ("c", json!({"chat": "c1"})), ("d", json!({"chat": "c2"}))],
+    );
+    let mut first = true;
+    let room = |chat: &str| match chat {
+        // Full just once: what follows must not get in front of what was refused.
+        "c1" if std::mem::take(&mut first) => Pushed::LaneFull,
+        _ => Pushed::Queued,
+    };
+    let (asked, moved, taken) = walk(&world, &batch, &[Opened::Open(0); 4], room);
+    assert_eq!(asked, ["a>c1", "b>c1", "b>c2", "c>c1", "d>c2"], "one page: the store answers for all of it");
+    assert_eq!(taken[0], Taken::Full);
+    assert!(moved.contains(&("d".into(), 1, true)) && taken[3] == Taken::Owned, "{moved:?}");
+
+    let many: Vec<String> = (0..250).map(|n| format!("x{n}")).collect();
+    let mut chats = many.clone();
+    chats.insert(0, "c1".into());
+    let batch = tasks(&world, &[("a", json!({"chats": chats})), ("b", json!({"chat": "c1"}))]);
+    let (asked, moved, taken) =
+        walk(
+            &world,
+            &batch,
+            &[Opened::Open(0); 2],
+            |chat| if chat == "c1" { Pushed::LaneFull } else { Pushed::Queued },
+        );
+    assert_eq!((asked.len(), asked.contains(&"b>c1".to_owned())), (251, false), "asked for no more in the same walk");
+    assert_eq!((moved, taken), (vec![], vec![Taken::Full, Taken::Full]), "the cursor stands before the gap");
+}
+
+#[test]
+fn a_walk_goes_on_where_each_task_stands_and_ends_with_the_store() {
+    let world = World::new();
+    let chats: Vec<String> = (0..450).map(|n| format!("x{n}")).collect();
+    let batch =
+        tasks(&world, &[("a", json!({"chats": chats})), ("b", json!({"chat": "c1"})), ("c", json!({"chat": "c1"}))]);
+    let opened = [Opened::Open(100), Opened::Done, Opened::Conflict];
+    let (asked, moved, taken) = walk(&world, &batch, &opened, |_| Pushed::Known);
+    assert_eq!((asked.len(), asked[0].as_str()), (350, "a>x100"));
+    let cursors: Vec<u64> = moved.iter().map(|(_, cursor, _)| *cursor).collect();
+    assert_eq!((cursors, moved[5].2), (vec![164, 228, 292, 356, 420, 450], true));
+    assert_eq!(taken, [Taken::Owned, Taken::Repeat, Taken::Refused(TaskFault::conflict())]);
+    let mut left = 250;
+    let room = |_: &str| {
+        left -= 1;
+        if left < 0 { Pushed::StoreFull } else { Pushed::Queued }
+    };
+    let (asked, moved, taken) = walk(&world, &batch, &[Opened::Open(0); 3], room);
+    assert_eq!((asked.len(), moved.last()), (256, Some(&("a".into(), 250, false))));
+    assert_eq!(taken, [Taken::Full, Taken::Full, Taken::Full]);
 }

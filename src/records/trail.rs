@@ -35,7 +35,8 @@ pub struct Step {
 }
 
 impl Step {
-    fn text(&self, field: &str) -> Option<String> {
+    /// A text of its detail.
+    pub(super) fn text(&self, field: &str) -> Option<String> {
         self.detail.get(field).and_then(Value::as_str).map(str::to_owned)
     }
 

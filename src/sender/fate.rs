@@ -378,6 +378,16 @@ mod tests {
     }
 
     #[test]
+    fn whom_a_set_leaves_out_does_not_undo_what_the_others_got() {
+        let one = decide(Verdict::Partial, Tally::default(), &route(), 0.0);
+        assert_eq!((one.state, one.reason), (Some(Outcome::Dead), Some("partial")));
+        let several = Tally { for_several: true, ..Tally::default() };
+        let set = decide(Verdict::Partial, several, &route(), 0.0);
+        assert_eq!((&set.fate, set.state, set.reason), (&Fate::Delivered, Some(Outcome::Delivered), Some("partial")));
+        assert_eq!(set.after_unanswered().state, Some(Outcome::Delivered));
+    }
+
+    #[test]
     fn only_the_api_speaks_for_the_whole_app() {
         use AppState::{Held, Unsaid, Works};
         let rows = [

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Line, Result, Turn};
-use crate::model::{Delivery, Lane, first_id};
+use crate::model::{Delivery, Lane, Outcome, first_id};
 use crate::task::PushState;
 
 /// A task at the door.
@@ -69,6 +69,16 @@ pub struct NewPush {
     pub depth_limit: u64,
     /// What the trail says; left only where it is queued (or ended) by this call.
     pub lines: Vec<Line>,
+}
+
+impl NewPush {
+    /// What its child says once it is taken, and what stands in the lane then.
+    pub(super) fn taken(&self) -> (PushState, &[Delivery]) {
+        match &self.fate {
+            Ok(delivery) => (PushState::plain(Outcome::Queued), std::slice::from_ref(delivery)),
+            Err(ended) => (ended.clone(), &[]),
+        }
+    }
 }
 
 /// What became of a [`NewPush`].
@@ -156,7 +166,8 @@ pub trait Pushes: Send + Sync {
     /// Opens tasks. Asked again, it answers as the task stands then.
     async fn open_tasks(&self, batch: Vec<TaskOpening>) -> Result<Vec<Opened>>;
 
-    /// Queues deliveries, each once.
+    /// Queues deliveries, each once. Once a lane was full, what follows for it in the batch finds it so, that nothing gets in front
+    /// of what was refused.
     async fn queue_pushes(&self, batch: Vec<NewPush>) -> Result<Vec<Pushed>>;
 
     /// Notes how far tasks have come.

@@ -24,6 +24,7 @@ mod reload;
 mod sessions;
 mod simulate;
 mod spool;
+mod stats;
 mod stopping;
 mod store;
 mod trouble;

@@ -245,7 +245,13 @@ impl Scene {
                 max_waiting: 1000,
                 fsync: true,
             },
-            database: settings::Database { url: Secret::default(), retain: MINUTE, journal_limit: 1000 },
+            database: settings::Database {
+                url: Secret::default(),
+                retain: MINUTE,
+                journal_limit: 1000,
+                zone: Default::default(),
+                stats_retain: MINUTE,
+            },
             dedup: settings::Dedup { ttl: MINUTE * 60, window: Duration::ZERO, max_skew: None },
             workers: settings::Workers {
                 concurrency: 1,

@@ -7,12 +7,11 @@ use super::EmbeddedStore;
 use super::chat::Chat;
 use super::outbound::{self, Outgoing};
 use super::step::Step;
-use crate::model::{Lane, Outcome};
+use crate::model::Lane;
 use crate::store::pushes::order;
 use crate::store::{
     Child, ChildChange, NewPush, Opened, Pushed, Pushes, Result, Revision, TaskOpening, TaskProgress, TaskStatus,
 };
-use crate::task::PushState;
 
 #[async_trait]
 impl Pushes for EmbeddedStore {
@@ -81,13 +80,9 @@ struct NewChild {
 
 impl NewChild {
     fn of(push: NewPush) -> Result<Self> {
-        let queued = PushState::plain(Outcome::Queued);
-        let (state, delivery) = match &push.fate {
-            Ok(delivery) => (&queued, std::slice::from_ref(delivery)),
-            Err(ended) => (ended, [].as_slice()),
-        };
+        let (state, delivery) = push.taken();
         let outgoing = Outgoing::of(push.lane.clone(), delivery, push.turn, push.depth_limit)?;
-        Ok(Self { state: super::to_json(state)?, outgoing, push })
+        Ok(Self { state: super::to_json(&state)?, outgoing, push })
     }
 }
 

@@ -5,10 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::batch::Args;
-use crate::model::{Delivery, Lane, MessageKey, Outcome, encode as encoded, now_ms};
+use crate::model::{Delivery, Lane, MessageKey, encode as encoded, now_ms};
 use crate::store::share::{Due, REPLIES_A_PUSH};
 use crate::store::*;
-use crate::task::PushState;
 
 /// Durations are cut here: some thirty years, within what Redis takes as an expiry.
 const FOREVER: Duration = Duration::from_secs(1_000_000_000);
@@ -209,16 +208,12 @@ pub(super) fn begin(begin: &Begin) -> Args {
 
 /// For `queue_pushes.lua`.
 pub(super) fn new_push(push: &NewPush, shard_limit: u64) -> Result<Args> {
-    let queued = PushState::plain(Outcome::Queued);
-    let (state, delivery) = match &push.fate {
-        Ok(delivery) => (&queued, std::slice::from_ref(delivery)),
-        Err(ended) => (ended, [].as_slice()),
-    };
+    let (state, delivery) = push.taken();
     let mut args = vec![
         push.lane.as_str().into(),
         encoded(&push.task_id),
         push.delivery_id.clone(),
-        json(state)?,
+        json(&state)?,
         ttl(push.keep),
         push.turn.weight.to_string(),
         ms(push.turn.head_start),

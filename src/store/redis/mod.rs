@@ -54,7 +54,6 @@ struct Shard {
     settle: Batcher,
     /// Settles that may begin the next delivery.
     go_on: Batcher,
-    queue_pushes: Batcher,
 }
 
 impl Shard {
@@ -67,7 +66,6 @@ impl Shard {
             begin: batcher(&scripts::BEGIN),
             settle: batcher(&scripts::SETTLE),
             go_on: batcher(&scripts::SETTLE_AND_BEGIN),
-            queue_pushes: batcher(&scripts::QUEUE_PUSHES),
             prefix,
         }
     }

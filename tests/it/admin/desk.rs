@@ -126,8 +126,10 @@ impl Desk {
 
     pub fn flusher(&self, records: Records) -> Flusher {
         let AdminState { store, alarms, metrics, health, .. } = self.state.clone();
-        let database = Database { url: Secret::default(), retain: Duration::from_secs(3600), journal_limit: 1000 };
-        Flusher::new(store, records, &database, Telemetry { alarms, metrics, health })
+        let retain = Duration::from_secs(3600);
+        let zone = records.zone().clone();
+        let database = Database { url: Secret::default(), retain, journal_limit: 1000, zone, stats_retain: retain };
+        Flusher::new(store, records, Arc::default(), &database, Telemetry { alarms, metrics, health })
     }
 
     /// Carries what is in the journal now into the records: what a flusher does when it is told to stop.

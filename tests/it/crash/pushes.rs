@@ -10,8 +10,8 @@ use crate::world::{APP, On};
 
 /// `abort` ends a process by this signal.
 const SIGABRT: i32 = 6;
-/// Two pages, and a part of a third.
-const CHATS: usize = 450;
+/// Four pages, and a part of a fifth.
+const CHATS: usize = 300;
 
 on_both_stores!(
     before_the_first_page,
@@ -34,7 +34,7 @@ async fn after_a_cursor_before_the_next_page(on: On) {
 }
 
 async fn before_the_last_answer(on: On) {
-    dies(on, "advanced:3").await;
+    dies(on, "advanced:5").await;
 }
 
 async fn with_the_request_written(on: On) {

@@ -2,6 +2,7 @@
 
 mod archive;
 mod away;
+mod stats;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
