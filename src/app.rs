@@ -22,10 +22,11 @@ use crate::alarms::{Clients, Notifier};
 use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::directory::Directory;
+use crate::externalcontact::ExternalContact;
 use crate::hands::Hands;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
-use crate::push::{Compensator, Desk};
+use crate::push::{Awaiting, Compensator, Desk};
 use crate::records::{Copies, Flusher, Records, RecordsError};
 use crate::report::Reporter;
 use crate::rules::RuleError;
@@ -142,7 +143,9 @@ impl App {
         let (alarms, notifier) =
             Notifier::new(&settings.alarms, store.clone(), clients, metrics.clone(), health.clone());
         let telemetry = Telemetry { alarms: alarms.clone(), metrics: metrics.clone(), health: health.clone() };
-        let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), robots.clone()));
+        let wecom = Arc::new(ExternalContact::new(store.clone(), &settings, robots.clone()));
+        let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), wecom.clone()));
+        let awaiting = Arc::new(Awaiting::new(store.clone(), records.clone(), in_force.clone(), wecom, alarms.clone()));
         let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
         let workers = Arc::new(Workers::new(store.clone(), in_force.clone(), sources, telemetry.clone()));
         let report_client = robots.clone();
@@ -196,6 +199,7 @@ impl App {
             Task::supervise("compensator", Arc::new(compensator), |looks, stop| async move {
                 looks.run(stop.draining).await;
             }),
+            Task::supervise("awaiting", awaiting, |asks, stop| async move { asks.run(stop).await }),
             Task::supervise("watch", reloader.clone(), |files, stop| async move { files.watch(stop.draining).await }),
         ];
         flow.extend(replay.map(|replay| {

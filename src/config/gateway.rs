@@ -363,6 +363,7 @@ fn push(t: &mut Table, database: &Database) -> Push {
     Push {
         // Unsaid, it is as long as the records allow.
         keep: told.unwrap_or((7 * DAY).min(database.retain)),
+        ask_after: t.span("ask_after", MINUTE),
         compensate_after: t.span("compensate_after", MINUTE),
         compensate_looks: looks.unwrap_or(7),
     }

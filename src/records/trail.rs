@@ -159,8 +159,8 @@ fn conclude(
     deliveries: &[DeliveryRow],
 ) -> (Outcome, Option<String>) {
     let handling = handled.and_then(|step| step.text("reason"));
-    if deliveries.iter().any(|delivery| delivery.state == Outcome::Queued) {
-        return (Outcome::Queued, handling);
+    if let Some(queued) = deliveries.iter().find(|delivery| delivery.state == Outcome::Queued) {
+        return (Outcome::Queued, queued.reason.clone().or(handling));
     }
     // The order of `Outcome` is from good to bad; what was sent again speaks by its resend.
     if let Some(worst) = deliveries.iter().max_by_key(|delivery| delivery.state) {
@@ -187,8 +187,12 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
                 }
             }
             Stage::Settled => {
-                let Some((id, state)) = ended(step) else { continue };
+                let Some((id, state)) = left_its_lane(step) else { continue };
                 let row = rows.entry(id.clone()).or_insert_with(|| DeliveryRow::queued(id, step));
+                // Also where the store's clock went back in between.
+                if state == Outcome::Queued && row.state != state {
+                    continue;
+                }
                 row.state = state;
                 row.reason = step.text("reason");
                 row.errcode = step.detail.get("errcode").and_then(Value::as_i64);
@@ -242,11 +246,11 @@ fn queued(step: &Step) -> impl Iterator<Item = String> {
     replies.into_iter().flatten().filter_map(|reply| Some(reply.get("id")?.as_str()?.to_owned()))
 }
 
-/// Which delivery a step ended, and how.
-fn ended(step: &Step) -> Option<(String, Outcome)> {
+/// Which delivery left its lane by a step, and how: it ended, or is `queued` until WeCom tells who got it.
+fn left_its_lane(step: &Step) -> Option<(String, Outcome)> {
+    use Outcome::{Dead, Delivered, Dropped, Queued, Unknown};
     let state = Outcome::parse(&step.text("state")?)?;
-    let is_end = matches!(state, Outcome::Delivered | Outcome::Dropped | Outcome::Dead | Outcome::Unknown);
-    is_end.then_some((step.text("delivery")?, state))
+    matches!(state, Queued | Delivered | Dropped | Dead | Unknown).then_some((step.text("delivery")?, state))
 }
 
 #[cfg(test)]
@@ -343,6 +347,21 @@ mod tests {
         let steps = [step(1, Stage::Handled, "r1", detail), step(2, Stage::Settled, "r1", arrived)];
         assert_eq!(outcome(&steps[..1]), (Outcome::Queued, Some("action_failed".into())));
         assert_eq!(outcome(&steps), (Outcome::Delivered, Some("action_failed".into())));
+    }
+
+    #[test]
+    fn what_awaits_a_member_is_queued_and_says_why_until_it_ends() {
+        let pushed = step(1, Stage::Pushed, "r1", json!({"replies": [{"id": "r1.0"}]}));
+        let awaiting = |at| {
+            step(at, Stage::Settled, "r1", json!({"delivery": "r1.0", "state": "queued", "reason": "awaiting_member"}))
+        };
+        let mut steps = vec![pushed, awaiting(2)];
+        assert_eq!(outcome(&steps), (Outcome::Queued, Some("awaiting_member".into())));
+        steps.push(settled(9, "r1.0", "delivered"));
+        assert_eq!(outcome(&steps), (Outcome::Delivered, Some("why delivered".into())));
+        // A clock that went back makes it wait no more.
+        steps[1] = awaiting(20);
+        assert_eq!(outcome(&steps).0, Outcome::Delivered);
     }
 
     #[test]

@@ -27,8 +27,9 @@ pub enum Stage {
     Answered,
     /// A delivery was tried and will be tried again: `delivery`, `reason`, `errcode`, `elapsed_ms`.
     Retried,
-    /// A delivery ended: `delivery`, `state`, `reason`, `errcode`, `elapsed_ms`, `latency_ms`; [`CONTENT`] where it may be
-    /// sent again, or why that can't be: `not_kept`.
+    /// A delivery ended, or (`state` is `queued` then) left its lane while WeCom is still to tell who got it: `delivery`,
+    /// `state`, `reason`, `errcode`, `elapsed_ms`, `latency_ms`; [`CONTENT`] where it may be sent again, or why that can't be:
+    /// `not_kept`; `by`, where WeCom said so later.
     Settled,
     /// A push's delivery that ended unknown was looked at, and nothing could be done: `delivery`, `action` (`waits`, `gave_up`),
     /// `by`, `looks`, `next_at` (Unix ms).

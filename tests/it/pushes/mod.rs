@@ -3,6 +3,7 @@
 mod command;
 mod compensator;
 mod confirm;
+mod customers;
 mod fanout;
 mod members;
 mod takes;
