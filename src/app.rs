@@ -22,8 +22,10 @@ use crate::alarms::{Clients, Notifier};
 use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::directory::Directory;
+use crate::hands::Hands;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
+use crate::push::Desk;
 use crate::records::{Copies, Flusher, Records, RecordsError};
 use crate::report::Reporter;
 use crate::rules::RuleError;
@@ -159,7 +161,11 @@ impl App {
             .clone()
             .map(|spool| Arc::new(Replay::new(store.clone(), spool, settings.store.lane_depth, telemetry.clone())));
         let reporter = Reporter::new(store.clone(), records.clone(), in_force.clone(), report_client, health.clone());
+        let desk = Desk::new(store.clone(), in_force.clone(), telemetry.clone());
+        let hands = Hands::new(store.clone(), records.clone(), in_force.clone());
         let state = AdminState {
+            desk: Arc::new(desk),
+            hands: Arc::new(hands),
             store: store.clone(),
             spool: spool.clone(),
             records,

@@ -10,6 +10,8 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::task::PushOf;
+
 use crate::member::MemberKey;
 
 /// Text that must not be seen: `Debug` is blank, there is no `Display`.
@@ -133,10 +135,16 @@ impl ReplyTo {
 }
 
 const DIGEST_ID: &str = "digest:";
+const TASK_ID: &str = "task:";
 
 /// The id of a callback that carries none, from the hex digest of its decrypted payload.
 pub fn digest_id(digest: &str) -> String {
     format!("{DIGEST_ID}{digest}")
+}
+
+/// What stands for a message's id where a push task goes to a chat.
+pub fn task_msg_id(task_id: &str) -> String {
+    format!("{TASK_ID}{task_id}")
 }
 
 /// Percent-encodes what would break a key name: `%`, `:`, `{`, `}` (contract, section 6) and controls.
@@ -167,6 +175,15 @@ impl MessageKey {
     pub fn new(app: &str, chat: &str, sender: &str, msg_id: &str) -> Self {
         Self(format!("{}:{}:{}:{}", encode(app), encode(chat), encode(sender), encode(msg_id)))
     }
+    /// What stands for a message where a push task goes to a chat: no message is without a sender and has such an id.
+    pub fn of_push(app: &str, chat: &str, task_id: &str) -> Self {
+        Self::new(app, chat, "", &task_msg_id(task_id))
+    }
+    /// The task, where this is a push's.
+    pub fn task_id(&self) -> Option<String> {
+        let [_, _, sender, msg_id] = self.parts();
+        msg_id.strip_prefix(TASK_ID).filter(|_| sender.is_empty()).map(str::to_owned)
+    }
     /// Takes an encoded key as it stands in a store or a journal line.
     pub fn from_encoded(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -179,6 +196,11 @@ impl MessageKey {
     pub fn parts(&self) -> [String; 4] {
         let mut parts = self.0.splitn(4, ':').map(decode);
         std::array::from_fn(|_| parts.next().unwrap_or_default())
+    }
+    /// The lane of its chat.
+    pub fn chat_lane(&self) -> Lane {
+        let [app, chat, ..] = self.parts();
+        Lane::of_chat(&app, &chat)
     }
     /// `app:chat:sender`: the name of its sender's session in its chat.
     pub fn session(&self) -> &str {
@@ -236,7 +258,7 @@ pub fn shard_of(app: &str, chat: &str, shards: u16) -> u16 {
     (crc.finalize() % u32::from(shards.max(1))) as u16
 }
 
-/// One reply on its way: what one POST carries.
+/// One reply or push on its way: what one POST carries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
     /// `<request_id>.<seq>`, see [`delivery_id`] and [`resend_id`].
@@ -252,6 +274,9 @@ pub struct Delivery {
     /// How the message it answers can be answered.
     #[serde(default, skip_serializing_if = "ReplyTo::is_plain")]
     pub reply_to: ReplyTo,
+    /// Set where it answers no message: it is a push.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push: Option<Box<PushOf>>,
     /// The request's whole body, checked and within the channel's limits: every attempt writes these very bytes.
     pub message: serde_json::Value,
     /// Digest of the chat's route when the reply was queued; the route guard compares it before each send.
@@ -266,6 +291,9 @@ pub struct Delivery {
     pub expires_at: i64,
     /// When the message it answers was taken, Unix ms: latencies are counted from here.
     pub received_at: i64,
+    /// When it was made, Unix ms; 0 where that was not written down.
+    #[serde(default)]
+    pub queued_at: i64,
 }
 
 /// The id of the `seq`-th delivery of a request.
@@ -279,6 +307,14 @@ pub fn resend_id(id: &str) -> String {
     let before = id.rsplit_once(".r").and_then(|(first, n)| Some((first, n.parse::<u32>().ok()?)));
     let (first, n) = before.unwrap_or((id, 0));
     format!("{first}.r{}", n.saturating_add(1))
+}
+
+/// What a delivery was called before it was ever sent again.
+pub fn first_id(id: &str) -> &str {
+    match id.rsplit_once(".r") {
+        Some((first, n)) if n.parse::<u32>().is_ok() => first,
+        _ => id,
+    }
 }
 
 /// The first 16 hex digits of the SHA-256 of a route's channel and address: names a route without telling it.
@@ -451,6 +487,8 @@ mod tests {
             std::iter::successors(Some("req.0".to_owned()), |id| Some(resend_id(id))).take(4).collect();
         assert_eq!(chain, ["req.0", "req.0.r1", "req.0.r2", "req.0.r3"]);
         assert_eq!(resend_id("req.rx.0"), "req.rx.0.r1");
+        assert!(chain.iter().all(|id| first_id(id) == "req.0"));
+        assert_eq!(first_id("req.rx.0"), "req.rx.0");
     }
 
     #[test]

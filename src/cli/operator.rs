@@ -1,4 +1,4 @@
-//! Speaks to a running gateway's admin listener, for `trace` and `report`: where it is, with which token, and what an answer
+//! Speaks to a running gateway's admin listener, for `trace`, `report` and `push`: where it is, with which token, and what an answer
 //! that is none means. Never opens a gateway's files but its configuration, of which it reads `[admin]` alone.
 
 use std::convert::Infallible;
@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::{Client, RequestBuilder};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Client, RequestBuilder, StatusCode};
 use serde_json::Value;
 use url::Url;
 
@@ -94,10 +95,7 @@ fn token_of(admin: &Admin, scope: Scope) -> Option<Secret> {
 impl Operator {
     /// `GET /api/v1/<path>?<query>`; each part of the path is encoded.
     pub async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Value, Failure> {
-        let mut url = self.base.clone();
-        if let Ok(mut parts) = url.path_segments_mut() {
-            parts.pop_if_empty().extend(["api", "v1"]).extend(path);
-        }
+        let mut url = self.url(path);
         url.query_pairs_mut().extend_pairs(query);
         self.ask(self.client.get(url)).await
     }
@@ -115,7 +113,32 @@ impl Operator {
         Ok(whole)
     }
 
+    /// `POST /api/v1/<path>` with this JSON: status and answer, whatever the gateway says but that it may not be asked.
+    pub async fn post(&self, path: &[&str], json: String) -> Result<(u16, Value), Failure> {
+        let request = self.client.post(self.url(path)).header(CONTENT_TYPE, "application/json").body(json);
+        match self.answer(request).await? {
+            (status, Some(body)) if !matches!(status.as_u16(), 401 | 403) => Ok((status.as_u16(), body)),
+            (status, body) => Err(self.refusal(status, body)),
+        }
+    }
+
+    fn url(&self, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut parts) = url.path_segments_mut() {
+            parts.pop_if_empty().extend(["api", "v1"]).extend(path);
+        }
+        url
+    }
+
     async fn ask(&self, request: RequestBuilder) -> Result<Value, Failure> {
+        match self.answer(request).await? {
+            (status, Some(body)) if status.is_success() => Ok(body),
+            (status, body) => Err(self.refusal(status, body)),
+        }
+    }
+
+    /// Status, and the body where it is JSON.
+    async fn answer(&self, request: RequestBuilder) -> Result<(StatusCode, Option<Value>), Failure> {
         let base = &self.base;
         let request = match &self.token {
             Some(token) => request.bearer_auth(token.expose()),
@@ -126,10 +149,12 @@ impl Operator {
             let why = std::error::Error::source(&why).map_or_else(|| why.to_string(), innermost);
             Failure::running(format!("no gateway answers at {base} ({why}): start it, or say where it is with --admin"))
         })?;
-        let status = answer.status();
-        let body: Option<Value> = answer.json().await.ok();
+        Ok((answer.status(), answer.json().await.ok()))
+    }
+
+    fn refusal(&self, status: StatusCode, body: Option<Value>) -> Failure {
+        let base = &self.base;
         match body {
-            Some(body) if status.is_success() => Ok(body),
             Some(body) if body["error"]["message"].is_string() => {
                 let message = body["error"]["message"].as_str().unwrap_or_default();
                 let mend = match status.as_u16() {
@@ -137,13 +162,13 @@ impl Operator {
                     404 => "; say where its admin listener is with --admin",
                     _ => "",
                 };
-                Err(Failure::running(format!("the gateway at {base} refuses ({}): {message}{mend}", status.as_u16())))
+                Failure::running(format!("the gateway at {base} refuses ({}): {message}{mend}", status.as_u16()))
             }
             _ => {
                 let status = status.as_u16();
-                Err(Failure::running(format!(
+                Failure::running(format!(
                     "what answers at {base} is no gateway's admin listener (HTTP {status}): say where that is with --admin"
-                )))
+                ))
             }
         }
     }

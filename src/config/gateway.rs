@@ -13,8 +13,8 @@ use super::reader::{Table, quoted};
 use super::report::report;
 use super::route::{OFFICIAL_HOST, is_loopback};
 use super::settings::{
-    Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Scope, Sender, Server, Settings, Store, WeCom,
-    Workers,
+    Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Push, Scope, Sender, Server, Settings, Store,
+    WeCom, Workers,
 };
 use super::units::{self, Mend, show};
 use crate::model::Secret;
@@ -24,14 +24,32 @@ use crate::zone::Zone;
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What an app's file is most likely to hold by mistake; `kafka` and `telemetry` are told of by themselves.
+pub(super) const SECTIONS: [&str; 12] = [
+    "server",
+    "admin",
+    "wecom",
+    "store",
+    "database",
+    "dedup",
+    "workers",
+    "sender",
+    "alarms",
+    "log",
+    "kafka",
+    "telemetry",
+];
+
 /// The whole file; its apps are read after it.
 pub(super) fn settings(root: &mut Table) -> Settings {
     let wecom = root.section("wecom", wecom);
+    let database = root.section("database", database);
     let settings = Settings {
         server: root.section("server", server),
         admin: root.section("admin", admin),
         store: root.section("store", store),
-        database: root.section("database", database),
+        push: root.section("push", |t| push(t, &database)),
+        database,
         dedup: root.section("dedup", dedup),
         workers: root.section("workers", workers),
         sender: root.section("sender", sender),
@@ -50,6 +68,10 @@ pub(super) fn settings(root: &mut Table) -> Settings {
     if root.take("kafka").is_some() {
         root.fault("kafka", "pushes from Kafka are not available in this version: remove the section");
     }
+    root.belong_elsewhere(
+        &super::app::SECTIONS,
+        "is of one app, and belongs in its file, apps/<id>.toml beside this one",
+    );
     root.section("telemetry", |t| {
         if t.take("otlp").is_some() {
             t.fault("otlp", "exporting traces is not available in this version: remove the key; GET /metrics is there");
@@ -324,6 +346,21 @@ fn sender(t: &mut Table) -> Sender {
         lease,
         head_start: t.span_or_zero("head_start", Duration::from_secs(5)),
     }
+}
+
+/// What is unknown of a task is settled from the records: they must not forget it first.
+fn push(t: &mut Table, database: &Database) -> Push {
+    let told = t.parsed("keep", |text| match units::some_duration(text) {
+        Ok(keep) if keep > database.retain => {
+            let retain = show(database.retain);
+            Err(format!(
+                "is longer than [database] retain ({retain}), from which what is unknown is settled: shorten it"
+            ))
+        }
+        other => other,
+    });
+    // Unsaid, it is as long as the records allow.
+    Push { keep: told.unwrap_or((7 * DAY).min(database.retain)) }
 }
 
 fn log(t: &mut Table) -> Log {

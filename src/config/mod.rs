@@ -41,6 +41,7 @@ use expand::Environment;
 use faults::Ledger;
 pub use faults::{Fault, Faults, FileRead};
 use reader::Source;
+pub(crate) use reader::nearest;
 pub(crate) use route::is_loopback;
 pub use settings::Settings;
 

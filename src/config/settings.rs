@@ -5,6 +5,7 @@ mod alarms;
 mod llm;
 mod log;
 mod manners;
+mod push;
 mod records;
 mod restart;
 mod session;
@@ -28,6 +29,7 @@ use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
 pub use alarms::{AlarmHook, Alarms};
+pub use push::Push;
 pub use ways::{Api, Chat, ChatWay, Gateway, OnUnknown, Webhook};
 
 /// One process and its apps.
@@ -49,6 +51,8 @@ pub struct Settings {
     pub workers: Workers,
     /// `[sender]`
     pub sender: Sender,
+    /// `[push]`
+    pub push: Push,
     /// `[alarms]`
     pub alarms: Alarms,
     /// `[report]`

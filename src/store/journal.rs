@@ -15,6 +15,8 @@ use crate::model::MessageKey;
 pub enum Stage {
     /// Stored in its lane, acked.
     Accepted,
+    /// A push was queued (or ended before it began): `replies`, as in a handled line; `task`, `source`.
+    Pushed,
     /// A copy was stopped.
     Duplicate,
     /// Given up at its claim: `reason`, and `outcome` where it is not `dropped`.
@@ -42,6 +44,7 @@ impl Stage {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
+            Self::Pushed => "pushed",
             Self::Duplicate => "duplicate",
             Self::Expired => "expired",
             Self::Handled => "handled",
@@ -56,7 +59,7 @@ impl Stage {
     /// The reverse of [`Stage::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
         use Stage::*;
-        [Accepted, Duplicate, Expired, Handled, Answered, Retried, Settled, Operated, Exchanged, Forgotten]
+        [Accepted, Pushed, Duplicate, Expired, Handled, Answered, Retried, Settled, Operated, Exchanged, Forgotten]
             .into_iter()
             .find(|s| s.as_str() == word)
     }

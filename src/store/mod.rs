@@ -24,8 +24,10 @@ mod notes;
 mod operators;
 mod options;
 mod outage;
+mod pushes;
 pub mod redis;
 mod session;
+mod share;
 mod spool;
 mod status;
 mod wakeups;
@@ -41,12 +43,13 @@ pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
 pub use late::{Answered, LateAnswer, LateTicket, Waiting};
 pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChange};
 pub use notes::{Note, NoteWrite, Noted};
-pub use operators::{Operated, Operation, Tuning};
+pub use operators::{ByHand, CONFIRMED, DISCARDED, Operated, Operation, Tuning};
 pub use options::Options;
 pub use outage::Outage;
+pub use pushes::{Child, ChildChange, NewPush, Opened, Pushed, Pushes, TaskOpening, TaskProgress, TaskStatus};
 pub use session::{Exchange, Remembered};
 pub use spool::{Appended, Spool, Spooled};
-pub use status::{ChatStatus, Depth};
+pub use status::{ChatStatus, Depth, LOOKED_AT, ParkedFor};
 pub use wakeups::Wakeups;
 
 /// Why a store call failed. In every case it may have been applied: repeat it as it is or not at all.
@@ -285,6 +288,8 @@ pub struct Settle {
     pub fate: Fate,
     /// Shown as the chat's last error; `None` leaves it.
     pub last_error: Option<String>,
+    /// What changes of a push's child; a push is never carried together with others.
+    pub child: Option<ChildChange>,
     /// What the trail says.
     pub lines: Vec<Line>,
     /// For the next head of the lane: the step that goes on with it if its turn is still the first. `None` gives the lease back.
@@ -384,13 +389,15 @@ pub trait Store: Send + Sync + 'static {
     /// Finishes handled messages.
     async fn commit(&self, batch: Vec<Commit>) -> Result<Vec<Committed>>;
 
-    /// Leases up to `want` outbound lanes by turn. Never claims a lane that is parked.
+    /// Leases up to `want` outbound lanes by turn, never one that is parked. While lanes of replies wait, every fourth is one of
+    /// pushes alone; what they leave is for those.
     async fn claim_replies(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedReply>>;
 
     /// The step right before a request is written.
     async fn begin(&self, batch: Vec<Begin>) -> Result<Vec<Begun>>;
 
-    /// Finishes begun deliveries and, where asked, goes on with the next of the lane.
+    /// Finishes begun deliveries and, where asked, goes on with the next of the lane: of replies, unless the turn of another is
+    /// before its own or pushes are due for their share; of pushes, unless a reply waits or other pushes are before it.
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Settled>>;
 
     /// Prolongs leases; `false` says lost.
@@ -458,6 +465,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Answers when the store can take writes.
     async fn ping(&self) -> Result<()>;
+
+    /// The barrier of pushes.
+    fn pushes(&self) -> &dyn Pushes;
 
     /// What it keeps of members.
     fn members(&self) -> &dyn Members;

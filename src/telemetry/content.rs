@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::member::mask_phones_in;
+use crate::mask;
 use crate::model::{Delivery, content_digest};
 
 /// A longer content is cut, in characters.
@@ -26,8 +26,8 @@ impl LogContent {
     pub fn of_text(self, text: &str) -> Option<String> {
         match self {
             Self::None => None,
-            Self::Digest => Some(content_digest(&mask_phones_in(text).into())),
-            Self::Full => Some(cut(mask_phones_in(text))),
+            Self::Digest => Some(content_digest(&mask::phones_in(text).into())),
+            Self::Full => Some(cut(mask::phones_in(text).into_owned())),
         }
     }
 
@@ -36,7 +36,7 @@ impl LogContent {
         match self {
             Self::None => None,
             Self::Digest => Some(content_digest(body)),
-            Self::Full => Some(cut(mask_phones_in(&body.to_string()))),
+            Self::Full => Some(cut(mask::phones_in(&body.to_string()).into_owned())),
         }
     }
 

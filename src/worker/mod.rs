@@ -279,6 +279,7 @@ async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
                 let [app, chat_id, _, msg_id] = commit.key.parts();
                 error!(request_id = %commit.request_id, %app, %chat_id, %msg_id,
                     "replies dropped: too many wait for this chat (store.lane_depth)");
+                context.alarms.raise(Alarm::of_chat(Kind::LaneFull, &app, &chat_id, &msg_id));
                 commit = handle::without_room(commit);
             }
             answer => return answer,

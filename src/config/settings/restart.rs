@@ -16,6 +16,7 @@ impl Settings {
             dedup,
             workers,
             sender,
+            push: _,
             alarms,
             log,
             report: _,

@@ -168,6 +168,10 @@ pub(super) fn tally<'s>(
 ) -> Vec<(Cell, Counts)> {
     let steps: Vec<&Step> = steps.into_iter().filter(|step| DECISIVE.contains(&step.stage)).collect();
     let at = |stage: Stage| steps.iter().filter(move |step| step.stage == stage);
+    // Nobody waited for a push: it is no reply, and has no latency.
+    if at(Stage::Pushed).next().is_some() {
+        return Vec::new();
+    }
     let first = steps.iter().map(|step| step.at).min();
     let Some(came) = at(Stage::Accepted).map(|step| step.at).min().or(first) else { return Vec::new() };
     let chat_cell = Cell::of_chat(day_number(zone, came), app, chat);
@@ -254,6 +258,14 @@ mod tests {
             step(86_400_005, Stage::Handled, handled),
             step(86_400_039, Stage::Settled, settled),
         ]
+    }
+
+    #[test]
+    fn pushes_are_no_replies() {
+        let pushed = step(1, Stage::Pushed, json!({"task": "t1", "replies": [{"id": "t.0"}]}));
+        let settled = step(2, Stage::Settled, json!({"delivery": "t.0", "state": "delivered", "latency_ms": 7}));
+        let steps = [pushed, settled];
+        assert_eq!(tally(&Zone::named("UTC").unwrap(), "a", "c", &steps, &fold(&steps).1), []);
     }
 
     #[test]

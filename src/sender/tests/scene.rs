@@ -122,12 +122,14 @@ impl Scene {
                 app: APP.to_owned(),
                 chat_id: chat.to_owned(),
                 reply_to: message.reply_to(),
+                push: None,
                 message: text(content),
                 route: self.digest(chat),
                 bound: false,
                 repeat_until: None,
                 expires_at: now_ms() + 600_000,
                 received_at: message.received_at,
+                queued_at: message.received_at,
             };
             change(&mut delivery);
             delivery
@@ -259,6 +261,7 @@ impl Scene {
                 poison_after: 5,
             },
             sender: self.sender.clone(),
+            push: settings::Push { keep: MINUTE },
             alarms: settings::Alarms { webhook: None, hook: None, window: MINUTE },
             log: settings::Log {
                 format: settings::LogFormat::Text,

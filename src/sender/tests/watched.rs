@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::model::{Lane, Secret, SessionKey};
 use crate::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Remembered,
-    Result, Settle, Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Pushes,
+    Remembered, Result, Settle, Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 
 /// How one call goes wrong.
@@ -210,6 +210,9 @@ impl Store for Watched {
     }
     async fn ping(&self) -> Result<()> {
         self.inner.ping().await
+    }
+    fn pushes(&self) -> &dyn Pushes {
+        self.inner.pushes()
     }
     fn members(&self) -> &dyn Members {
         self.inner.members()

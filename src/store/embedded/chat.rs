@@ -63,10 +63,12 @@ pub(super) struct Chat {
     pub last_error: Option<String>,
     pub weight: Option<u32>,
     pub paused: bool,
+    /// The position of the last reply that came.
+    pub last_reply: i64,
 }
 
 const COLUMNS: &str = "id, lane, head, tail, state, turn, due, lease, parked_for, failures, sent, last_send, dead, \
-                       last_error, weight, paused";
+                       last_error, weight, paused, last_reply";
 
 impl Chat {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -87,6 +89,7 @@ impl Chat {
             last_error: row.get(13)?,
             weight: row.get(14)?,
             paused: row.get(15)?,
+            last_reply: row.get(16)?,
         })
     }
 
@@ -110,10 +113,15 @@ impl Chat {
         Ok(Self::find(step, &lease.lane)?.filter(|chat| chat.is_held_by(lease)))
     }
 
-    /// Up to `limit` ready chats, whose turn it is first.
+    /// Up to `limit` ready chats of each kind, those of pushes last; within a kind, whose turn it is first.
     pub fn ready(step: &Step<'_>, limit: usize) -> Result<Vec<Self>> {
-        let mut select =
-            step.sql(&format!("SELECT {COLUMNS} FROM chats WHERE state = 'ready' ORDER BY turn, id LIMIT ?1"))?;
+        let of_kind = |kind| {
+            format!(
+                "SELECT * FROM (SELECT {COLUMNS} FROM chats WHERE state = 'ready' AND last_reply {kind} head
+                 ORDER BY turn, id LIMIT ?1)"
+            )
+        };
+        let mut select = step.sql(&format!("{} UNION ALL {}", of_kind(">="), of_kind("<")))?;
         let chats = select.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], Self::read)?;
         Ok(chats.collect::<rusqlite::Result<_>>()?)
     }
@@ -122,7 +130,7 @@ impl Chat {
     pub fn save(&self, step: &Step<'_>) -> Result<()> {
         let mut update = step.sql(
             "UPDATE chats SET head = ?2, tail = ?3, state = ?4, turn = ?5, due = ?6, lease = ?7, parked_for = ?8,
-             failures = ?9, sent = ?10, last_send = ?11, dead = ?12, last_error = ?13 WHERE id = ?1",
+             failures = ?9, sent = ?10, last_send = ?11, dead = ?12, last_error = ?13, last_reply = ?14 WHERE id = ?1",
         )?;
         update.execute(params![
             self.id,
@@ -138,8 +146,16 @@ impl Chat {
             self.last_send,
             self.dead,
             self.last_error,
+            self.last_reply,
         ])?;
         Ok(())
+    }
+
+    /// Clears its dead mark, and with it what it died of.
+    pub fn revive(&mut self) {
+        if self.dead.take().is_some() {
+            self.last_error = None;
+        }
     }
 
     /// Also past its end, until another claims the lane.
@@ -149,6 +165,11 @@ impl Chat {
 
     pub fn depth(&self) -> u64 {
         u64::try_from(self.tail - self.head).unwrap_or(0)
+    }
+
+    /// Whether all that it holds are pushes: a single reply makes it a reply's lane.
+    pub fn is_of_pushes(&self) -> bool {
+        self.last_reply < self.head
     }
 
     /// The turn of this lane if it became ready now; what an operator set wins over the configured weight.

@@ -5,8 +5,8 @@
 //! reading JSON) is done in the caller's task. Nothing of the state lives in memory: after a crash the file is everything.
 //!
 //! - `database`, `writer`: the file and its one writer, which the spool uses too.
-//! - `inbound`, `outbound`, `session`, `late`, `members`, `notes`, `operators`, `observe`: the verbs, as functions of one
-//!   `step::Step`.
+//! - `inbound`, `outbound`, `pushes`, `session`, `late`, `members`, `notes`, `operators`, `observe`: the verbs, as functions
+//!   of one `step::Step`.
 //! - `chat`: the row of an outbound lane; `pace`: its window of sends.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
@@ -21,6 +21,7 @@ mod observe;
 mod operators;
 mod outbound;
 mod pace;
+mod pushes;
 mod session;
 pub(super) mod step;
 pub(super) mod sweep;
@@ -38,15 +39,16 @@ use serde::de::DeserializeOwned;
 use self::database::{Database, connect, lay_out};
 use self::sweep::Sweeper;
 use super::lock::create_folder;
+use super::share::Share;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Options,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Options, Pushes,
     Remembered, Result, Settle, Settled, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 use crate::model::{Lane, Secret, SessionKey, now_ms};
 
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 6;
+const LAYOUT: i64 = 7;
 /// The oldest layout that is brought up to date, and what each later one changed in tables that were there.
 const OLDEST: i64 = 2;
 const CHANGES: [&str; (LAYOUT - OLDEST) as usize] = [
@@ -55,12 +57,16 @@ const CHANGES: [&str; (LAYOUT - OLDEST) as usize] = [
     "ALTER TABLE deliveries ADD COLUMN merged INTEGER NOT NULL DEFAULT 1;
      ALTER TABLE deliveries ADD COLUMN apart INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE sessions ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE chats ADD COLUMN last_reply INTEGER NOT NULL DEFAULT -1;
+     UPDATE chats SET last_reply = tail - 1;
+     DROP INDEX out_ready",
 ];
 
 /// SQLite in one file, written by one thread.
 pub struct EmbeddedStore {
     db: Database,
     options: Options,
+    share: Share,
 }
 
 impl EmbeddedStore {
@@ -80,7 +86,7 @@ impl EmbeddedStore {
             tracing::warn!("[store] fsync = false: an ack survives a crash of this process, not one of the machine");
         }
         let db = Database::start(&file, conn, "store", Sweeper::of_the_store(), waiting)?;
-        Ok(Arc::new(Self { db, options }))
+        Ok(Arc::new(Self { db, options, share: Share::default() }))
     }
 }
 
@@ -188,7 +194,9 @@ impl Store for EmbeddedStore {
     }
 
     async fn claim_replies(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedReply>> {
-        let (heads, next_wake) = self.db.step(move |step| outbound::claim(step, want, lease)).await?;
+        let share = self.share.now();
+        let (heads, share, next_wake) = self.db.step(move |step| outbound::claim(step, want, lease, share)).await?;
+        self.share.stands(share);
         let items = readable(heads.into_iter().map(chat::HeadReply::read));
         Ok(Claimed { items, poisoned: Vec::new(), next_wake })
     }
@@ -198,8 +206,11 @@ impl Store for EmbeddedStore {
     }
 
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Settled>> {
-        let outcomes = self.db.each(batch, outbound::settle).await?;
-        outcomes.into_iter().map(outbound::Outcome::read).collect()
+        let share = self.share.now();
+        let outcomes = self.db.each(batch, move |step, settle| outbound::settle(step, settle, share)).await?;
+        let settled: Vec<Settled> = outcomes.into_iter().map(outbound::Outcome::read).collect::<Result<_>>()?;
+        self.share.went_on(&settled);
+        Ok(settled)
     }
 
     async fn renew(&self, side: Side, leases: Vec<Lease>, lease: Duration) -> Result<Vec<bool>> {
@@ -304,6 +315,10 @@ impl Store for EmbeddedStore {
 
     async fn ping(&self) -> Result<()> {
         self.db.step(observe::ping).await
+    }
+
+    fn pushes(&self) -> &dyn Pushes {
+        self
     }
 
     fn members(&self) -> &dyn Members {

@@ -4,6 +4,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::chat::{Chat, State};
 use super::outbound::{self, Outgoing};
+use super::pushes;
 use super::step::Step;
 use crate::store::{Operated, Operation, Result, Tuning};
 
@@ -26,7 +27,7 @@ pub(super) fn tune(step: &Step<'_>, tuning: &Tuning) -> Result<()> {
         }
     }
     if tuning.revive {
-        chat.dead = None;
+        chat.revive();
     }
     step.sql("UPDATE chats SET weight = ?2, paused = ?3 WHERE id = ?1")?.execute(params![
         chat.id,
@@ -63,6 +64,7 @@ pub(super) fn operate(step: &Step<'_>, new: &NewOperation) -> Result<Operated> {
     }
     step.sql("INSERT OR REPLACE INTO operations (key, operation, expires_at) VALUES (?1, ?2, ?3)")?
         .execute(params![operation.delivery_id, operation.id, step.after(operation.keep)])?;
+    pushes::change(step, operation.child.as_ref())?;
     step.journal(&operation.lines)?;
     Ok(Operated::Done)
 }

@@ -7,8 +7,10 @@ use rusqlite::params;
 use super::chat::{Chat, Head, HeadReply, State};
 use super::operators::PAUSED;
 use super::pace;
+use super::pushes;
 use super::step::{Step, new_lease_id};
 use crate::model::{Delivery, Lane, RouteDigest};
+use crate::store::share::Due;
 use crate::store::{Begin, Begun, Fate, GoOn, Lease, ParkReason, Result, Settle, Settled, StoreError, Turn};
 
 /// A paused chat is looked at again after this.
@@ -27,6 +29,7 @@ struct Row {
     route: RouteDigest,
     received_at: i64,
     expires_at: i64,
+    is_push: bool,
     body: String,
 }
 
@@ -43,6 +46,7 @@ impl Outgoing {
                 route: reply.route.clone(),
                 received_at: reply.received_at,
                 expires_at: reply.expires_at,
+                is_push: reply.push.is_some(),
                 body: super::to_json(reply)?,
             })
         };
@@ -63,8 +67,10 @@ pub(super) fn push(step: &Step<'_>, outgoing: &Outgoing) -> Result<bool> {
     if chat.depth().saturating_add(outgoing.rows.len() as u64) > outgoing.depth_limit {
         return Ok(false);
     }
+    let (was_of_pushes, turn) = (chat.is_of_pushes(), chat.turn_now(step, outgoing.turn));
     let mut insert = step.sql(
-        "INSERT INTO deliveries (chat, pos, id, route, received_at, expires_at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO deliveries (chat, pos, id, route, received_at, expires_at, apart, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
     for row in &outgoing.rows {
         insert.execute(params![
@@ -74,13 +80,18 @@ pub(super) fn push(step: &Step<'_>, outgoing: &Outgoing) -> Result<bool> {
             row.route.as_str(),
             row.received_at,
             row.expires_at,
+            row.is_push,
             row.body
         ])?;
+        if !row.is_push {
+            chat.last_reply = chat.tail;
+        }
         chat.tail += 1;
         step.came(1);
     }
-    if chat.state == State::Idle {
-        let turn = chat.turn_now(step, outgoing.turn);
+    // A reply behind pushes takes its lane with it, to where it would stand by itself.
+    let is_pulled = chat.state == State::Ready && was_of_pushes && !chat.is_of_pushes();
+    if chat.state == State::Idle || is_pulled {
         chat.make_ready(step, turn);
     }
     chat.save(step)?;
@@ -97,10 +108,15 @@ fn wake_due(step: &Step<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn claim(step: &Step<'_>, want: usize, lease: Duration) -> Result<(Vec<HeadReply>, Option<Duration>)> {
+pub(super) fn claim(
+    step: &Step<'_>,
+    want: usize,
+    lease: Duration,
+    mut share: Due,
+) -> Result<(Vec<HeadReply>, Due, Option<Duration>)> {
     wake_due(step)?;
     let mut items = Vec::new();
-    for mut chat in Chat::ready(step, want)? {
+    for mut chat in share.pick(Chat::ready(step, want)?, Chat::is_of_pushes, want) {
         let head = head_of(step, &chat)?;
         let (id, merge) = (new_lease_id(), chat.was_paced());
         chat.lease_until(step.after(lease), id.clone());
@@ -109,7 +125,7 @@ pub(super) fn claim(step: &Step<'_>, want: usize, lease: Duration) -> Result<(Ve
     }
     let mut nearest = step.sql("SELECT min(due) FROM chats WHERE state IN ('leased', 'parked')")?;
     let nearest: Option<i64> = nearest.query_row([], |row| row.get(0))?;
-    Ok((items, nearest.map(|due| step.until(due))))
+    Ok((items, share, nearest.map(|due| step.until(due))))
 }
 
 fn head_of(step: &Step<'_>, chat: &Chat) -> Result<Head> {
@@ -140,7 +156,7 @@ fn begin_head(step: &Step<'_>, chat: &mut Chat, head: &mut Head, merged: u32, le
     } else if chat.dead.as_deref() == Some(by.route.as_str()) {
         Begun::ChatDead
     } else {
-        chat.dead = None;
+        chat.revive();
         pace::take_place(step, chat, by.pace)?
     };
     match begun {
@@ -179,7 +195,7 @@ impl Outcome {
     }
 }
 
-pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
+pub(super) fn settle(step: &Step<'_>, settle: &Settle, share: Due) -> Result<Outcome> {
     let Some(mut chat) = Chat::held(step, &settle.lease)? else { return Ok(Outcome::Lost) };
     let lease = settle.lease.id.as_str();
     let turn = chat.turn_now(step, settle.turn);
@@ -191,6 +207,7 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
         return Ok(Outcome::Next(Box::new(head), begun.then_some(Begun::Go)));
     }
     step.journal(&settle.lines)?;
+    pushes::change(step, settle.child.as_ref())?;
     if settle.last_error.is_some() {
         chat.last_error.clone_from(&settle.last_error);
     }
@@ -213,14 +230,14 @@ pub(super) fn settle(step: &Step<'_>, settle: &Settle) -> Result<Outcome> {
         Fate::Delivered => {
             chat.failures = 0;
             chat.drop_heads(step, settle.merged)?;
-            return go_on(step, chat, turn, settle);
+            return go_on(step, chat, turn, settle, share);
         }
         Fate::Ended { back_off, chat_dead } => {
             if let Some(route) = chat_dead {
                 chat.dead = Some(route.as_str().to_owned());
             }
             chat.drop_heads(step, settle.merged)?;
-            let Some(back_off) = back_off else { return go_on(step, chat, turn, settle) };
+            let Some(back_off) = back_off else { return go_on(step, chat, turn, settle, share) };
             chat.failures = chat.failures.saturating_add(1);
             chat.park(step, *back_off, ParkReason::Transient.as_str());
         }
@@ -242,9 +259,9 @@ fn count(chat: &mut Chat, head: &mut Head, why: ParkReason) {
 }
 
 /// After a head went: the next one, where that was asked for and nobody's turn is before this lane's; else its place.
-fn go_on(step: &Step<'_>, mut chat: Chat, turn: i64, settle: &Settle) -> Result<Outcome> {
+fn go_on(step: &Step<'_>, mut chat: Chat, turn: i64, settle: &Settle, share: Due) -> Result<Outcome> {
     let Some(by) = settle.go_on.as_ref().filter(|_| chat.depth() > 0) else { return put_back(step, chat, turn) };
-    if somebody_is_before(step, turn)? {
+    if somebody_is_before(step, &chat, turn, share)? {
         return put_back(step, chat, turn);
     }
     let lease = settle.lease.id.as_str();
@@ -270,10 +287,21 @@ fn put_back(step: &Step<'_>, mut chat: Chat, turn: i64) -> Result<Outcome> {
     Ok(Outcome::Released)
 }
 
-fn somebody_is_before(step: &Step<'_>, turn: i64) -> Result<bool> {
+/// Lanes of replies go by turn, and wait for pushes that are due for their share; lanes of pushes go by turn too, and wait for
+/// any reply.
+fn somebody_is_before(step: &Step<'_>, chat: &Chat, turn: i64, share: Due) -> Result<bool> {
     wake_due(step)?;
-    let mut exists = step.sql("SELECT EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND turn < ?1)")?;
-    Ok(exists.query_row([turn], |row| row.get(0))?)
+    // Where its lease is over, it is among the ready itself.
+    let mut exists = step.sql(if chat.is_of_pushes() {
+        "SELECT EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply >= head AND id <> ?2) OR
+                EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply < head AND turn < ?1 AND id <> ?2)"
+    } else if share.is_pushes() {
+        "SELECT EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply < head) OR
+                EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply >= head AND turn < ?1 AND id <> ?2)"
+    } else {
+        "SELECT EXISTS (SELECT 1 FROM chats WHERE state = 'ready' AND last_reply >= head AND turn < ?1 AND id <> ?2)"
+    })?;
+    Ok(exists.query_row([turn, chat.id], |row| row.get(0))?)
 }
 
 pub(super) fn renew(step: &Step<'_>, lease: &Lease, span: Duration) -> Result<bool> {
@@ -297,6 +325,7 @@ pub(super) fn release(step: &Step<'_>, lease: &Lease, pause: Duration) -> Result
 }
 
 pub(super) fn revive(step: &Step<'_>, lane: &Lane) -> Result<()> {
-    step.sql("UPDATE chats SET dead = NULL WHERE lane = ?1")?.execute([lane.as_str()])?;
+    step.sql("UPDATE chats SET dead = NULL, last_error = NULL WHERE lane = ?1 AND dead IS NOT NULL")?
+        .execute([lane.as_str()])?;
     Ok(())
 }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::connection::of_server;
 use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
+use crate::store::share::Due;
 use crate::store::*;
 
 /// One value of a plain kind.
@@ -113,6 +114,55 @@ pub(super) fn answered(value: Value) -> Result<Answered> {
     }
 }
 
+/// Of `queue_pushes.lua`.
+pub(super) fn pushed(value: Value) -> Result<Pushed> {
+    match word(value)?.0.as_str() {
+        "queued" => Ok(Pushed::Queued),
+        "known" => Ok(Pushed::Known),
+        "full" => Ok(Pushed::LaneFull),
+        "store_full" => Ok(Pushed::StoreFull),
+        other => unexpected(other),
+    }
+}
+
+/// Of `open_task.lua`.
+pub(super) fn opened(value: Value) -> Result<Opened> {
+    let (word, rest) = word(value)?;
+    match word.as_str() {
+        "open" => {
+            let [cursor] = tuple(Value::Array(rest))?;
+            Ok(Opened::Open(plain(cursor)?))
+        }
+        "done" => Ok(Opened::Done),
+        "conflict" => Ok(Opened::Conflict),
+        other => unexpected(other),
+    }
+}
+
+/// Of `read_task.lua`.
+pub(super) fn task(value: Value) -> Result<Option<TaskStatus>> {
+    if value == Value::Nil {
+        return Ok(None);
+    }
+    let [app, total, cursor, done] = tuple(value)?;
+    let done = plain::<Option<String>>(done)?.is_some();
+    Ok(Some(TaskStatus { app: plain(app)?, total: plain(total)?, cursor: plain(cursor)?, done, children: Vec::new() }))
+}
+
+/// Of `read_pushes.lua`.
+pub(super) fn children(value: Value) -> Result<Vec<Child>> {
+    let known: Vec<(String, String)> = plain(value)?;
+    known.into_iter().map(|(delivery_id, text)| child(delivery_id, &text)).collect()
+}
+
+fn child(delivery_id: String, text: &str) -> Result<Child> {
+    let mut parts = text.splitn(3, '\t');
+    let mut part = || parts.next().ok_or_else(|| StoreError::Corrupt("a push without its state".into()));
+    let (at, lane, state) = (part()?, part()?, part()?);
+    let at = at.parse().map_err(|_| StoreError::Corrupt("a push without its time".into()))?;
+    Ok(Child { delivery_id, lane: Lane::from_encoded(lane), state: json(state)?, at })
+}
+
 /// Of `operate.lua`.
 pub(super) fn operated(value: Value) -> Result<Operated> {
     match word(value)?.0.as_str() {
@@ -121,6 +171,12 @@ pub(super) fn operated(value: Value) -> Result<Operated> {
         "full" => Ok(Operated::LaneFull),
         other => unexpected(other),
     }
+}
+
+/// Of `claim_replies.lua`: the claim, where the count stands, whether lanes of pushes are left.
+pub(super) fn claimed_replies(value: Value) -> Result<(Claimed<ClaimedReply>, Due, bool)> {
+    let [claim, replies, are_left] = tuple(value)?;
+    Ok((claimed(claim, reply)?, Due(plain(replies)?), plain(are_left)?))
 }
 
 /// A claim. An item that can't be read is left leased and told in the log: it must not hold up the others.
@@ -279,7 +335,7 @@ pub(super) fn chat(value: Value, lane: Lane) -> Result<ChatStatus> {
     {
         return unexpected(&word(value)?.0);
     }
-    let [depth, oldest, leased, why, still, paused, dead, weight, last_error] = tuple(value)?;
+    let [depth, oldest, leased, why, still, paused, muted, dead, weight, last_error] = tuple(value)?;
     let (why, still): (Option<String>, _) = (plain(why)?, milliseconds(still)?);
     Ok(ChatStatus {
         lane,
@@ -288,6 +344,7 @@ pub(super) fn chat(value: Value, lane: Lane) -> Result<ChatStatus> {
         leased: plain(leased)?,
         parked: why.map(|why| (why, still)),
         paused: plain(paused)?,
+        muted: plain(muted)?,
         dead: plain::<Option<String>>(dead)?.map(RouteDigest::from_encoded),
         weight: plain(weight)?,
         last_error: plain(last_error)?,
@@ -296,12 +353,21 @@ pub(super) fn chat(value: Value, lane: Lane) -> Result<ChatStatus> {
 
 /// Of `depth.lua`.
 pub(super) fn depth(value: Value) -> Result<Depth> {
-    let [waiting, in_lanes, out_lanes, parked, journal] = tuple(value)?;
+    let [waiting, in_lanes, out_lanes, parked, journal, in_leases, out_leases, oldest_message, oldest_reply, reasons] =
+        tuple(value)?;
+    let mut parked_for = ParkedFor::default();
+    let reasons: Vec<(String, u64)> = plain(reasons)?;
+    reasons.iter().for_each(|(reason, lanes)| parked_for.add(reason, *lanes));
     Ok(Depth {
         waiting: plain(waiting)?,
         in_lanes: plain(in_lanes)?,
         out_lanes: plain(out_lanes)?,
         parked: plain(parked)?,
+        parked_for,
+        in_leases: plain(in_leases)?,
+        out_leases: plain(out_leases)?,
+        oldest_message: plain(oldest_message)?,
+        oldest_reply: plain(oldest_reply)?,
         journal: plain(journal)?,
     })
 }

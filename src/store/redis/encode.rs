@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::batch::Args;
-use crate::model::{Delivery, Lane, MessageKey, now_ms};
+use crate::model::{Delivery, Lane, MessageKey, encode as encoded, now_ms};
+use crate::store::share::{Due, REPLIES_A_PUSH};
 use crate::store::*;
 
 /// Durations are cut here: some thirty years, within what Redis takes as an expiry.
@@ -58,10 +59,24 @@ pub(super) fn arrival(arrival: &Arrival, shard_limit: u64) -> Result<Args> {
     ])
 }
 
-/// For `claim_messages.lua` and `claim_replies.lua`: one fresh lease id for each lane wanted.
-pub(super) fn claim(want: usize, lease: Duration, poison_after: u32) -> Args {
-    let ids = (0..want).map(|_| format!("{:016x}", rand::random::<u64>()));
-    [ms(lease), poison_after.to_string()].into_iter().chain(ids).collect()
+/// For `claim_messages.lua`.
+pub(super) fn claim_messages(want: usize, lease: Duration, poison_after: u32) -> Args {
+    [ms(lease), poison_after.to_string()].into_iter().chain(lease_ids(want)).collect()
+}
+
+/// For `claim_replies.lua`. Pushes may or may not have what replies leave.
+pub(super) fn claim_replies(want: usize, lease: Duration, due: Due, may_have_the_rest: bool) -> Args {
+    let rest = flag(may_have_the_rest).to_owned();
+    [ms(lease), due.0.to_string(), REPLIES_A_PUSH.to_string(), rest].into_iter().chain(lease_ids(want)).collect()
+}
+
+/// A fresh one for each lane wanted.
+fn lease_ids(want: usize) -> impl Iterator<Item = String> {
+    (0..want).map(|_| format!("{:016x}", rand::random::<u64>()))
+}
+
+fn flag(on: bool) -> &'static str {
+    if on { "1" } else { "0" }
 }
 
 /// For `commit.lua`.
@@ -136,7 +151,6 @@ pub(super) fn late_answer(answer: &LateAnswer) -> Result<Args> {
 /// For `tune.lua`.
 pub(super) fn tuning(tuning: &Tuning) -> Args {
     let weight = tuning.weight.map(|weight| weight.map_or_else(|| "-".to_owned(), |weight| weight.to_string()));
-    let flag = |on: bool| if on { "1" } else { "0" };
     vec![
         tuning.lane.as_str().into(),
         weight.unwrap_or_default(),
@@ -154,6 +168,7 @@ pub(super) fn operation(operation: &Operation) -> Result<Args> {
         operation.delivery_id.clone(),
         operation.id.clone(),
         ttl(operation.keep),
+        child(operation.child.as_ref())?,
         operation.turn.weight.to_string(),
         ms(operation.turn.head_start),
         operation.depth_limit.to_string(),
@@ -169,8 +184,9 @@ fn replies_and_lines(args: &mut Args, lane: &Lane, replies: &[Delivery], lines: 
     }
     args.push(replies.len().to_string());
     for delivery in replies {
-        let Delivery { id, expires_at, route, received_at, .. } = delivery;
-        args.push(format!("{id} {expires_at} {} {received_at}\n{}", route.as_str(), json(delivery)?));
+        let Delivery { id, expires_at, route, received_at, push, .. } = delivery;
+        let push = if push.is_some() { " push" } else { "" };
+        args.push(format!("{id} {expires_at} {} {received_at}{push}\n{}", route.as_str(), json(delivery)?));
     }
     args.extend(lines.iter().map(Line::to_string));
     Ok(())
@@ -190,8 +206,32 @@ pub(super) fn begin(begin: &Begin) -> Args {
     ]
 }
 
+/// For `queue_pushes.lua`.
+pub(super) fn new_push(push: &NewPush, shard_limit: u64) -> Result<Args> {
+    let (state, delivery) = push.taken();
+    let mut args = vec![
+        push.lane.as_str().into(),
+        encoded(&push.task_id),
+        push.delivery_id.clone(),
+        json(&state)?,
+        ttl(push.keep),
+        push.turn.weight.to_string(),
+        ms(push.turn.head_start),
+        push.depth_limit.to_string(),
+        shard_limit.to_string(),
+    ];
+    replies_and_lines(&mut args, &push.lane, delivery, &push.lines)?;
+    Ok(args)
+}
+
+/// As `shared/push.lua` reads it; blank where nothing changes.
+fn child(change: Option<&ChildChange>) -> Result<String> {
+    let Some(ChildChange { task_id, delivery_id, state }) = change else { return Ok(String::new()) };
+    Ok(format!("{}\t{delivery_id}\t{}", encoded(task_id), json(state)?))
+}
+
 /// For `settle.lua`.
-pub(super) fn settle(settle: &Settle) -> Args {
+pub(super) fn settle(settle: &Settle, due: Due) -> Result<Args> {
     let (fate, first, second) = match &settle.fate {
         Fate::Delivered => ("delivered", String::new(), String::new()),
         Fate::Ended { back_off, chat_dead } => {
@@ -203,7 +243,8 @@ pub(super) fn settle(settle: &Settle) -> Args {
     let go_on = match &settle.go_on {
         Some(go) => {
             let GoOn { route, pace, lease_for } = go;
-            ["1".into(), route.as_str().into(), pace.limit.to_string(), ttl(pace.window), ms(*lease_for)]
+            let due = flag(due.is_pushes()).into();
+            ["1".into(), route.as_str().into(), pace.limit.to_string(), ttl(pace.window), ms(*lease_for), due]
         }
         None => Default::default(),
     };
@@ -216,12 +257,13 @@ pub(super) fn settle(settle: &Settle) -> Args {
         first,
         second,
         settle.last_error.clone().unwrap_or_default(),
+        child(settle.child.as_ref())?,
         settle.turn.weight.to_string(),
         ms(settle.turn.head_start),
     ];
     args.extend(go_on);
     args.extend(settle.lines.iter().map(Line::to_string));
-    args
+    Ok(args)
 }
 
 /// For `renew.lua` (how long it lasts) and `release.lua` (how long the lane waits).

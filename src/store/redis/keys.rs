@@ -7,8 +7,8 @@
 //! | key after `wg:{NN}:` | kind | holds |
 //! | --- | --- | --- |
 //! | `in:<lane>` | LIST | messages waiting: `request_id expires_ms mark_ttl_ms key`, newline, JSON |
-//! | `out:<lane>` | LIST | deliveries waiting: `delivery_id expires_ms route_digest received_ms`, ` apart` where it is sent by itself, newline, JSON |
-//! | `in:ready`, `out:ready` | ZSET | lanes that can be worked now, by turn (ms, with fractions) |
+//! | `out:<lane>` | LIST | deliveries waiting: `delivery_id expires_ms route_digest received_ms`, ` apart` where it is sent by itself, ` push` and a number where it is a push: so many in a row end with it, newline, JSON |
+//! | `in:ready`, `out:ready`, `out:ready_push` | ZSET | lanes that can be worked now, by turn (ms, with fractions); outbound those with a reply, and those with pushes alone |
 //! | `in:leases`, `out:leases` | ZSET | lanes in work, by lease end (ms) |
 //! | `in:holders`, `out:holders` | HASH | lane → id of its last lease; inbound also `#`lane → `request_id crashes` of its head |
 //! | `out:parked` | ZSET | lanes that wait, by wake time (ms) |
@@ -23,6 +23,7 @@
 //! | `pace:<lane>` | LIST PX | times of the last sends (ms), no more than the limit |
 //! | `late:<request_id>` | HASH PX | `chat`, `key`, `received`, `expires`, `reply_to` (JSON), one `seq:<n>` per answer taken |
 //! | `op:<delivery id>` | STRING PX | the operation that ended it by hand; kept as long as the records keep the delivery |
+//! | `push:<task>` | HASH PX | the task's deliveries in this slot: delivery id → `at_ms TAB lane TAB state as JSON` |
 //! | `waiting` | ZSET | its one member `n`: how many messages and deliveries wait (a ZSET because only its `ZADD XX INCR` leaves a missing count missing) |
 //! | `waiting:recounted` | STRING PX | there while `waiting` is not to be counted anew |
 //! | `journal` | LIST | lines for the records |
@@ -31,6 +32,9 @@
 //! A note is a key of its own, `wg:{<name>}`, a STRING PX, and its lock `wg:{<name>}:lock` another; the name is one of
 //! `token:<corp>:<secret digest>`, `no_token:…`, `hold:<app>`, `media:<robot digest>:<content digest>`,
 //! `asked:contact:<app>:<sender>`, `asked:group:<app>:<chat>`.
+//!
+//! A push task is a key of its own too, `wg:{task:<task>}`, a HASH PX: `app`, `digest` of its content, `total`, `cursor` (so many
+//! deliveries are in their lanes), `done` (`1`). No script touches it and a shard.
 //!
 //! Outside the shards, each on a slot of its own: `wg:user:<app>:<sender>` (STRING PX, the business user id) and
 //! `wg:contact:<app>:<sender>` (HASH: contact fields; `~<field>` what callbacks filled in; `~renew` by how many ms a use
@@ -62,6 +66,11 @@ pub(super) fn prefix(shard: u16) -> String {
     format!("wg:{{{shard:02}}}:")
 }
 
+/// Where a push task is kept, by its percent-encoded id.
+pub(super) fn task(encoded: &str) -> String {
+    format!("wg:{{task:{encoded}}}")
+}
+
 /// The key of a note.
 pub(super) fn note(note: &Note) -> String {
     format!("wg:{{{}}}", note.as_str())
@@ -74,6 +83,11 @@ mod tests {
     #[test]
     fn a_token_stands_where_the_contract_says() {
         assert_eq!(note(&Note::token("ww:1", "ab12")), "wg:{token:ww%3A1:ab12}");
+    }
+
+    #[test]
+    fn a_task_stands_where_the_contract_says() {
+        assert_eq!(task("crm%3A7"), "wg:{task:crm%3A7}");
     }
 
     #[test]

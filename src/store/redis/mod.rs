@@ -15,9 +15,11 @@ mod encode;
 mod keys;
 mod members;
 mod notes;
+mod pushes;
 mod replicas;
 mod scripts;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::redis::Value;
@@ -26,6 +28,7 @@ use futures_util::future::try_join_all;
 use self::batch::{Args, Batcher};
 use self::connection::Link;
 use self::scripts::Verb;
+use super::share::Share;
 use super::*;
 use crate::model::{Lane, Secret};
 
@@ -38,6 +41,7 @@ pub struct RedisStore {
     poison_after: u32,
     /// Counts claims: each one begins at another shard.
     claims: AtomicUsize,
+    share: Share,
     wakeups: Arc<Wakeups>,
 }
 
@@ -83,7 +87,15 @@ impl RedisStore {
         let link = Arc::new(Link::open(url, shards, replicas, wakeups.clone())?);
         let shard_limit = max_waiting.div_ceil(u64::from(shards));
         let shards = (0..shards).map(|number| Shard::start(&link, number)).collect();
-        Ok(Arc::new(Self { link, shards, shard_limit, poison_after, claims: AtomicUsize::new(0), wakeups }))
+        Ok(Arc::new(Self {
+            link,
+            shards,
+            shard_limit,
+            poison_after,
+            claims: AtomicUsize::new(0),
+            share: Share::default(),
+            wakeups,
+        }))
     }
 
     fn shard(&self, lane: &Lane) -> &Shard {
@@ -140,36 +152,42 @@ impl RedisStore {
         try_join_all(self.shards.iter().map(|shard| self.link.run(verb, &shard.prefix, args))).await
     }
 
-    /// Claims shard by shard, from another one each time, until `want` is reached. Who got that asks again anyway, so
-    /// that shards not looked at have no say in `next_wake`.
-    async fn claim<T>(
-        &self,
-        verb: &'static Verb,
-        item: fn(Value) -> Result<T>,
-        want: usize,
-        lease: Duration,
-    ) -> Result<Claimed<T>> {
-        let first = self.claims.fetch_add(1, Ordering::Relaxed);
-        let mut claimed = Claimed { items: Vec::new(), poisoned: Vec::new(), next_wake: None };
-        for step in 0..self.shards.len() {
-            let missing = want - claimed.items.len();
-            if missing == 0 {
-                break;
+    /// All shards, another one first each time.
+    fn in_turn(&self) -> impl Iterator<Item = &Shard> {
+        let first = self.claims.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+        self.shards[first..].iter().chain(&self.shards[..first])
+    }
+}
+
+/// What shards bring to a claim, one after the other, until `want` is reached. Who got that asks again anyway, so that shards
+/// not looked at have no say in `next_wake`.
+struct Claims<T> {
+    want: usize,
+    claimed: Claimed<T>,
+}
+
+impl<T> Claims<T> {
+    fn new(want: usize) -> Self {
+        Self { want, claimed: Claimed { items: Vec::new(), poisoned: Vec::new(), next_wake: None } }
+    }
+
+    fn missing(&self) -> usize {
+        self.want.saturating_sub(self.claimed.items.len())
+    }
+
+    /// Takes what a shard brought; `false` ends the claim. What is leased already must be worked although this shard
+    /// failed: the next claim meets the error again.
+    fn take(&mut self, brought: Result<Claimed<T>>) -> Result<bool> {
+        match brought {
+            Ok(more) => {
+                self.claimed.items.extend(more.items);
+                self.claimed.poisoned.extend(more.poisoned);
+                self.claimed.next_wake = self.claimed.next_wake.into_iter().chain(more.next_wake).min();
+                Ok(self.missing() > 0)
             }
-            let shard = &self.shards[first.wrapping_add(step) % self.shards.len()];
-            let answer = self.link.run(verb, &shard.prefix, &encode::claim(missing, lease, self.poison_after)).await;
-            match answer.and_then(|value| decode::claimed(value, item)) {
-                Ok(more) => {
-                    claimed.items.extend(more.items);
-                    claimed.poisoned.extend(more.poisoned);
-                    claimed.next_wake = claimed.next_wake.into_iter().chain(more.next_wake).min();
-                }
-                // What is leased already must be worked; the next claim meets the error again.
-                Err(_) if !claimed.items.is_empty() => break,
-                Err(error) => return Err(error),
-            }
+            Err(_) if !self.claimed.items.is_empty() => Ok(false),
+            Err(error) => Err(error),
         }
-        Ok(claimed)
     }
 }
 
@@ -183,7 +201,15 @@ impl Store for RedisStore {
     }
 
     async fn claim_messages(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedMessage>> {
-        self.claim(&scripts::CLAIM_MESSAGES, decode::message, want, lease).await
+        let mut claims = Claims::new(want);
+        for shard in self.in_turn() {
+            let args = encode::claim_messages(claims.missing(), lease, self.poison_after);
+            let answer = self.link.run(&scripts::CLAIM_MESSAGES, &shard.prefix, &args).await;
+            if !claims.take(answer.and_then(|value| decode::claimed(value, decode::message)))? {
+                break;
+            }
+        }
+        Ok(claims.claimed)
     }
 
     async fn commit(&self, batch: Vec<Commit>) -> Result<Vec<Committed>> {
@@ -197,7 +223,26 @@ impl Store for RedisStore {
     }
 
     async fn claim_replies(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedReply>> {
-        self.claim(&scripts::CLAIM_REPLIES, decode::reply, want, lease).await
+        let (mut claims, mut due) = (Claims::new(want), self.share.now());
+        // What replies leave is known once the last shard was asked for them: those with pushes are asked again then.
+        let mut visits: VecDeque<(&Shard, bool)> = self.in_turn().map(|shard| (shard, false)).collect();
+        if let Some((_, may_have_the_rest)) = visits.back_mut() {
+            *may_have_the_rest = true;
+        }
+        while let Some((shard, may_have_the_rest)) = visits.pop_front() {
+            let args = encode::claim_replies(claims.missing(), lease, due, may_have_the_rest);
+            let answer = self.link.run(&scripts::CLAIM_REPLIES, &shard.prefix, &args).await;
+            let brought = answer.and_then(decode::claimed_replies).map(|(claimed, now_due, are_left)| {
+                due = now_due;
+                visits.extend((are_left && !may_have_the_rest).then_some((shard, true)));
+                claimed
+            });
+            if !claims.take(brought)? {
+                break;
+            }
+        }
+        self.share.stands(due);
+        Ok(claims.claimed)
     }
 
     async fn begin(&self, batch: Vec<Begin>) -> Result<Vec<Begun>> {
@@ -206,9 +251,11 @@ impl Store for RedisStore {
     }
 
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Settled>> {
-        let answers = self.batched(&batch, |s| &s.lease.lane, Shard::settles, |s| Ok(encode::settle(s))).await?;
+        let due = self.share.now();
+        let answers = self.batched(&batch, |s| &s.lease.lane, Shard::settles, |s| encode::settle(s, due)).await?;
         let settled = answers.into_iter().zip(&batch).map(|(value, settle)| decode::settled(value, &settle.lease));
         let settled: Vec<Settled> = settled.collect::<Result<_>>()?;
+        self.share.went_on(&settled);
         if settled.iter().any(|s| matches!(s, Settled::Released)) {
             self.wakeups.wake(Side::Out);
         }
@@ -321,19 +368,18 @@ impl Store for RedisStore {
 
     async fn depth(&self) -> Result<Depth> {
         let mut sum = Depth::default();
-        for value in self.everywhere(&scripts::DEPTH, &[]).await? {
-            let depth = decode::depth(value)?;
-            sum.waiting += depth.waiting;
-            sum.in_lanes += depth.in_lanes;
-            sum.out_lanes += depth.out_lanes;
-            sum.parked += depth.parked;
-            sum.journal += depth.journal;
+        for value in self.everywhere(&scripts::DEPTH, &[LOOKED_AT.to_string()]).await? {
+            sum = sum.and(decode::depth(value)?);
         }
         Ok(sum)
     }
 
     async fn ping(&self) -> Result<()> {
         self.link.ping().await
+    }
+
+    fn pushes(&self) -> &dyn Pushes {
+        self
     }
 
     fn members(&self) -> &dyn Members {

@@ -38,22 +38,28 @@ pub(super) static CLAIM_MESSAGES: Verb = verb!("claim_messages": "keys" "clock" 
 pub(super) static COMMIT: Verb = verb!("commit": "keys" "clock" "journal" "batch" "lanes" "marks" "replies" "queue");
 pub(super) static CLAIM_REPLIES: Verb = verb!("claim_replies": "keys" "clock" "journal" "lanes" "claim" "replies");
 pub(super) static BEGIN: Verb = verb!(safe "begin": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
-pub(super) static SETTLE: Verb = verb!("settle": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
+pub(super) static SETTLE: Verb = verb!("settle": "keys" "clock" "journal" "batch" "lanes" "replies" "push" "begin");
 /// A settle that may begin the next head.
 pub(super) static SETTLE_AND_BEGIN: Verb =
-    verb!(safe "settle": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
+    verb!(safe "settle": "keys" "clock" "journal" "batch" "lanes" "replies" "push" "begin");
 pub(super) static RENEW: Verb = verb!("renew": "keys" "clock" "journal" "batch" "lanes");
 pub(super) static RELEASE: Verb = verb!("release": "keys" "clock" "journal" "batch" "lanes");
 pub(super) static WAITING: Verb = verb!("waiting": "keys" "clock" "journal" "batch");
 pub(super) static SESSION: Verb = verb!("session": "keys" "clock" "journal" "batch");
 pub(super) static FORGET_SESSION: Verb = verb!("forget_session": "keys" "clock" "journal" "batch");
 pub(super) static ANSWER_LATE: Verb = verb!("answer_late": "keys" "clock" "journal" "batch" "lanes" "replies" "queue");
-pub(super) static REVIVE: Verb = verb!("revive": "keys" "clock" "journal" "batch");
+pub(super) static REVIVE: Verb = verb!("revive": "keys" "clock" "journal" "batch" "lanes");
 pub(super) static TUNE: Verb = verb!("tune": "keys" "clock" "journal" "batch" "lanes" "replies");
-pub(super) static OPERATE: Verb = verb!("operate": "keys" "clock" "journal" "batch" "lanes" "replies" "queue");
+pub(super) static OPERATE: Verb = verb!("operate": "keys" "clock" "journal" "batch" "lanes" "replies" "push" "queue");
+pub(super) static QUEUE_PUSHES: Verb =
+    verb!(safe "queue_pushes": "keys" "clock" "journal" "waiting" "batch" "lanes" "replies" "push" "queue");
+pub(super) static READ_PUSHES: Verb = verb!("read_pushes": "keys");
+pub(super) static OPEN_TASK: Verb = verb!("open_task":);
+pub(super) static ADVANCE_TASK: Verb = verb!("advance_task":);
+pub(super) static READ_TASK: Verb = verb!("read_task":);
 pub(super) static CHATS: Verb = verb!("chats": "keys" "clock" "journal" "batch" "replies");
 pub(super) static BUSY_CHATS: Verb = verb!("busy_chats": "keys");
-pub(super) static DEPTH: Verb = verb!("depth": "keys");
+pub(super) static DEPTH: Verb = verb!("depth": "keys" "replies");
 pub(super) static READ_USER: Verb = verb!("read_user":);
 pub(super) static WRITE_USER: Verb = verb!("write_user":);
 pub(super) static READ_CONTACT: Verb = verb!("read_contact":);

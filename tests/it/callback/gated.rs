@@ -14,8 +14,8 @@ use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Remembered,
-    Result, Settle, Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Pushes,
+    Remembered, Result, Settle, Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 use wecom_gateway::telemetry::Metrics;
 
@@ -240,6 +240,9 @@ impl Store for Gated {
     }
     async fn ping(&self) -> Result<()> {
         self.inner.ping().await
+    }
+    fn pushes(&self) -> &dyn Pushes {
+        self.inner.pushes()
     }
     fn members(&self) -> &dyn Members {
         self.inner.members()

@@ -83,7 +83,7 @@ pub async fn crashes_are_counted_over_a_restart(fixture: &impl Fixture) {
 }
 
 /// A handle that holds so many in the shard of [`chats_of_one_shard`].
-async fn holding(fixture: &impl Fixture, most: u64) -> SharedStore {
+pub async fn holding(fixture: &impl Fixture, most: u64) -> SharedStore {
     fixture.reopen_as(Options { max_waiting: most * u64::from(fixture.shards()), ..Options::default() }).await
 }
 

@@ -171,27 +171,34 @@ async fn a_worker_that_went_down_with_its_process_is_counted() {
 }
 
 /// Files of the layouts before crashes were counted, before tickets knew how their message can be answered, before deliveries
-/// were merged, and before sessions could be forgotten.
+/// were merged, before sessions could be forgotten, and before there were pushes.
 #[tokio::test]
 async fn stores_of_earlier_layouts_are_taken_over() {
     let forgotten = "ALTER TABLE sessions DROP COLUMN forgotten;";
     let merged = "ALTER TABLE deliveries DROP COLUMN merged; ALTER TABLE deliveries DROP COLUMN apart;";
     let reply_to = "ALTER TABLE late DROP COLUMN reply_to;";
     let crashes = "ALTER TABLE in_lanes DROP COLUMN crashes;";
+    let pushes = "DROP TABLE tasks; DROP TABLE pushes; DROP INDEX out_ready; DROP INDEX out_ready_push;
+                  ALTER TABLE chats DROP COLUMN last_reply;
+                  CREATE INDEX out_ready ON chats (turn) WHERE state = 'ready';";
     for (layout, lacks) in [
-        (5, vec![forgotten]),
-        (4, vec![forgotten, merged]),
-        (3, vec![forgotten, merged, reply_to]),
-        (2, vec![forgotten, merged, reply_to, crashes]),
+        (6, vec![pushes]),
+        (5, vec![pushes, forgotten]),
+        (4, vec![pushes, forgotten, merged]),
+        (3, vec![pushes, forgotten, merged, reply_to]),
+        (2, vec![pushes, forgotten, merged, reply_to, crashes]),
     ] {
         let Embedded { store, folder } = open().await;
-        enqueue(&(store.clone() as SharedStore), arrival("chat", "u", "m1", "r1")).await;
-        drop(store);
+        let shared: SharedStore = store.clone();
+        queue_texts(&shared, "busy", &["1", "2"]).await;
+        enqueue(&shared, arrival("chat", "u", "m1", "r1")).await;
+        drop((store, shared));
         let conn = rusqlite::Connection::open(folder.path().join("store.db")).expect("open");
         conn.execute_batch(&format!("{} PRAGMA user_version = {layout}", lacks.concat())).expect("the old layout");
         drop(conn);
         let store: SharedStore = EmbeddedStore::open(folder.path(), SHARDS).expect("it is taken over");
-        assert_eq!(store.depth().await.expect("depth").waiting, 1);
+        assert_eq!(store.depth().await.expect("depth").waiting, 3);
+        assert_eq!(text_of(&send(&store, Fate::Delivered).await), "1");
         assert_eq!(take(&store).await.message.request_id, "r1");
         assert_eq!(store.waiting(&lane("chat"), "r1").await.expect("asked"), None);
     }

@@ -16,9 +16,11 @@ mod model;
 mod notes;
 mod operators;
 mod outbound;
+mod pushes;
 mod redis;
 mod session;
 mod settle;
+mod share;
 mod turn;
 mod walk;
 mod weights;
@@ -104,12 +106,14 @@ pub fn reply(request_id: &str, chat: &str, seq: usize, text: &str) -> Delivery {
         app: APP.into(),
         chat_id: chat.into(),
         reply_to: ReplyTo::default(),
+        push: None,
         message: json!({"msgtype": "text", "text": {"content": text}}),
         route: route("home"),
         bound: false,
         repeat_until: None,
         expires_at: now_ms() + 60_000,
         received_at: now_ms(),
+        queued_at: now_ms(),
     }
 }
 
@@ -214,6 +218,7 @@ pub fn settle_of(claimed: &ClaimedReply, fate: Fate) -> Settle {
         merged: 1,
         fate,
         last_error: None,
+        child: None,
         lines: vec![line(Stage::Settled, &claimed.delivery.request_id, &claimed.delivery.key)],
         go_on: None,
         turn: LEVEL,
@@ -415,6 +420,33 @@ macro_rules! contract_suite {
                 an_operation_is_known_for_so_long
                 an_operation_is_of_its_own_chat_alone
                 many_hands_at_once_end_a_delivery_once;
+            pushes:
+                a_task_is_opened_once_and_goes_on_where_it_stopped
+                tasks_of_a_batch_are_answered_in_its_order
+                a_task_and_its_deliveries_are_known_for_so_long
+                a_task_tells_its_deliveries_in_the_order_of_their_numbers
+                a_push_is_queued_once
+                an_end_before_the_beginning_is_noted
+                a_full_lane_takes_no_push
+                a_full_store_takes_no_push
+                a_push_is_of_its_own_chat_alone
+                two_processes_at_one_task_queue_each_delivery_once
+                a_settle_changes_its_push
+                a_repeated_settle_leaves_the_push_alone
+                an_operation_changes_its_push
+                pushes_are_never_merged;
+            share:
+                every_fourth_lane_is_one_of_pushes_while_both_wait
+                pushes_get_what_replies_leave
+                heavy_chats_go_first_among_pushes_too
+                a_paused_chat_keeps_its_pushes
+                a_lane_of_pushes_waits_among_pushes_wherever_it_comes_from
+                a_lease_of_a_push_that_ended_still_finishes
+                a_reply_behind_pushes_takes_its_lane_along
+                a_lane_taken_along_stands_where_its_reply_would
+                no_lane_goes_on_with_a_push_while_a_reply_waits
+                a_lane_of_replies_leaves_pushes_their_share
+                pushes_wake_their_side;
             weights:
                 heavy_chats_wait_little_and_no_chat_for_ever;
             late:
@@ -446,6 +478,7 @@ macro_rules! contract_suite {
                 a_trim_by_the_slower_reader_is_passed_over
                 what_is_kept_of_a_batch_goes_to_the_end
                 the_depth_is_told
+                the_oldest_is_told
                 a_chat_tells_its_state
                 a_dead_chat_tells_its_route_and_last_error
                 busy_chats_are_those_with_something_waiting;

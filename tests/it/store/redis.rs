@@ -14,6 +14,7 @@ use wecom_gateway::store::redis::RedisStore;
 
 use super::*;
 use crate::redis_server::RedisServer;
+use crate::store::pushes::{new_push, open_task, opening, queue_push};
 
 /// A store on a server of its own.
 struct OnRedis {
@@ -104,6 +105,7 @@ async fn any_one_key_may_vanish() {
             let present = keys().await;
             let Some(key) = present.get(victim) else { break };
             let _: () = server.command(&["DEL", key]).await;
+            assert_eq!(queue_push(&store, new_push("t2", "more", 0)).await, Pushed::Queued, "{key} at {point}");
             // What is left of the first message may be found or not; a second one in another chat must get through.
             enqueue(&store, arrival("other", "v", "m2", "r2")).await;
             let claimed = store.claim_messages(10, LONG).await.expect("claim").items;
@@ -111,6 +113,7 @@ async fn any_one_key_may_vanish() {
             let fresh = fresh.unwrap_or_else(|| panic!("{key} at {point}"));
             assert_eq!(finish(&store, commit(fresh, vec![reply("r2", "other", 0, "hi")])).await, Committed::Done);
             let replies = store.claim_replies(10, LONG).await.expect("claim").items;
+            assert!(replies.iter().any(|r| r.delivery.chat_id == "more"), "{key} at {point}");
             let reply = replies.iter().find(|r| r.delivery.chat_id == "other");
             let reply = reply.unwrap_or_else(|| panic!("{key} at {point}"));
             assert_eq!(begin(&store, begin_of(reply)).await, Begun::Go, "{key} at {point}");
@@ -124,6 +127,8 @@ async fn any_one_key_may_vanish() {
 /// Brings a message so far: enqueued, claimed, committed, begun.
 async fn halfway(store: &SharedStore, point: usize) {
     enqueue(store, arrival("chat", "u", "m1", "r1")).await;
+    open_task(store, opening("t", 2)).await;
+    queue_push(store, new_push("t", "pushes", 0)).await;
     if point >= 1 {
         let claimed = take(store).await;
         if point >= 2 {
@@ -274,6 +279,8 @@ async fn new_work_wakes_the_other_gateway() {
     woken(Side::In).await;
     let claimed = take(&here).await;
     finish(&here, commit(&claimed, vec![reply("r1", "chat", 0, "hi")])).await;
+    woken(Side::Out).await;
+    queue_push(&here, new_push("t", "other", 0)).await;
     woken(Side::Out).await;
 }
 

@@ -1,7 +1,7 @@
 //! Contract: random walks. The store and a small model of it take the same steps and must agree on every answer: which
 //! lanes a claim brings and how their heads stand, what commit, begin and settle say, what the journal tells. Steps are
-//! enqueue, claim, commit, begin, settle, release, the end of a worker's lease and its late return; a worker that dies, with
-//! its claim's answer or after it; and after any step its repeat as it is, as if its answer had been lost. Lanes and store
+//! enqueue, push, claim, commit, begin, settle, release, the end of a worker's lease and its late return; a worker that dies,
+//! with its claim's answer or after it; and after any step its repeat as it is, as if its answer had been lost. Lanes and store
 //! are small enough to be full at times, messages are given up after two crashes.
 //!
 //! Which lane comes first is the store's to say; the model knows which lanes may come, so each claim asks for all. Leases
@@ -13,10 +13,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use rand::rngs::StdRng;
+use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
+use wecom_gateway::model::Outcome;
 use wecom_gateway::store::*;
 
 use self::state::{Chat, Member, Work};
+use super::pushes::{child, new_push, open_task, opening, queue_push, state};
 use super::*;
 
 const SEEDS: u64 = 12;
@@ -49,6 +52,9 @@ struct Walk {
     members: Vec<Member>,
     chats: Vec<Chat>,
     requests: usize,
+    pushed: usize,
+    /// What is said of each.
+    tasks: BTreeMap<String, Outcome>,
     /// The stages that the journal must tell of each request.
     told: BTreeMap<String, Vec<Stage>>,
 }
@@ -58,14 +64,15 @@ impl Walk {
         let chat = |n: usize| Chat { name: format!("walk{seed}-{n}"), ..Chat::default() };
         let member = |n: usize| Member { chat: n % 2, name: format!("u{n}"), ..Member::default() };
         let (members, chats) = ((0..4).map(member).collect(), (0..2).map(chat).collect());
-        let (rng, told) = (StdRng::seed_from_u64(seed), BTreeMap::new());
-        Self { store, rng, seed, shards, members, chats, requests: 0, told }
+        let rng = StdRng::seed_from_u64(seed);
+        let (tasks, told) = (BTreeMap::new(), BTreeMap::new());
+        Self { store, rng, seed, shards, members, chats, requests: 0, pushed: 0, tasks, told }
     }
 
     async fn step(&mut self) {
         let member = self.rng.random_range(0..self.members.len());
         let chat = self.rng.random_range(0..self.chats.len());
-        match self.rng.random_range(0..20) {
+        match self.rng.random_range(0..22) {
             0..5 => self.enqueue(member).await,
             5 => self.enqueue_again(member).await,
             6 => self.claim_messages(false).await,
@@ -80,6 +87,7 @@ impl Walk {
             14..16 => self.begin(chat).await,
             16..18 => self.settle(chat).await,
             18 => self.end_lease_out(chat).await,
+            19..21 => self.push(chat).await,
             _ => self.look(chat).await,
         }
     }
@@ -131,6 +139,39 @@ impl Walk {
             if expected == Enqueued::Duplicate {
                 self.tell(&request, Stage::Duplicate);
             }
+        }
+    }
+
+    /// A push, sometimes one that came before.
+    async fn push(&mut self, chat: usize) {
+        if self.pushed == 0 || self.rng.random_bool(0.8) {
+            self.pushed += 1;
+        }
+        // Each task has one chat alone.
+        let n = self.pushed - self.pushed % self.chats.len() + chat;
+        let task = format!("w{}p{n}", self.seed);
+        let is_full = self.waiting_beside(chat) >= WAITING;
+        let lane = &mut self.chats[chat];
+        let call = NewPush { depth_limit: DEPTH as u64, ..new_push(&task, &lane.name, 0) };
+        let expected = if self.tasks.contains_key(&task) {
+            Pushed::Known
+        } else if lane.waiting.len() >= DEPTH {
+            Pushed::LaneFull
+        } else if is_full {
+            Pushed::StoreFull
+        } else {
+            let delivery = call.fate.clone().expect("a delivery");
+            lane.apart.insert(delivery.id.clone());
+            self.tasks.insert(task.clone(), Outcome::Queued);
+            self.tell(&delivery.request_id, Stage::Pushed);
+            self.chats[chat].waiting.push_back(delivery);
+            Pushed::Queued
+        };
+        assert_eq!(queue_push(&self.store, call.clone()).await, expected, "{task}");
+        open_task(&self.store, opening(&task, 1)).await;
+        while self.is_lost() {
+            let again = if expected == Pushed::Queued { Pushed::Known } else { expected };
+            assert_eq!(queue_push(&self.store, call.clone()).await, again, "{task} again");
         }
     }
 
@@ -232,8 +273,10 @@ impl Walk {
 
     async fn claim_replies(&mut self) {
         let claimed = self.store.claim_replies(100, LONG).await.expect("claim").items;
+        let count = claimed.len();
         let mut by_lane: HashMap<Lane, ClaimedReply> =
             claimed.into_iter().map(|item| (item.lease.lane.clone(), item)).collect();
+        assert_eq!(by_lane.len(), count, "no lane comes twice");
         for chat in &mut self.chats {
             if !chat.work.is_claimable() || chat.waiting.is_empty() {
                 continue;
@@ -285,6 +328,8 @@ impl Walk {
         let Some(item) = chat.work.worker().cloned() else { return };
         let mut call = if go_on { settle_and_go_on(&item, fate.clone()) } else { settle_of(&item, fate.clone()) };
         call.turn = Turn { weight: 100, head_start: LONG };
+        let said = if matches!(fate, Fate::Again { .. }) { Outcome::Queued } else { Outcome::Delivered };
+        call.child = ChildChange::of(&item.delivery, state(said));
         let merged = chat.begun.max(1);
         call.merged = merged as u32;
         if let Some(go_on) = &mut call.go_on {
@@ -304,6 +349,9 @@ impl Walk {
             other => panic!("{other:?} after {fate:?}"),
         }
         self.tell(&item.delivery.request_id, Stage::Settled);
+        if let Some(push) = &item.delivery.push {
+            self.tasks.insert(push.task_id.clone(), said);
+        }
         while self.is_lost() {
             self.settle_again(at, call.clone()).await;
         }
@@ -362,6 +410,9 @@ impl Walk {
         if self.rng.random_bool(0.5) {
             self.store.revive(&lane(&chat.name)).await.expect("revive");
             chat.dead = false;
+        }
+        if let Some((task, said)) = self.tasks.iter().choose(&mut self.rng) {
+            assert_eq!(child(&self.store, task).await, state(*said));
         }
         let waiting = self.members.iter().map(|m| m.waiting.len()).chain(self.chats.iter().map(|c| c.waiting.len()));
         assert_eq!(self.store.depth().await.expect("depth").waiting, waiting.sum::<usize>() as u64);

@@ -100,6 +100,29 @@ CREATE TABLE IF NOT EXISTS mutes (
     lane TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
+-- Push tasks: which content goes by this id, and how many of its deliveries are in their lanes.
+CREATE TABLE IF NOT EXISTS tasks (
+    key        TEXT    PRIMARY KEY,
+    app        TEXT    NOT NULL,
+    digest     TEXT    NOT NULL,
+    total      INTEGER NOT NULL,
+    cursor     INTEGER NOT NULL,
+    done       INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The deliveries of push tasks; `key` is the task.
+CREATE TABLE IF NOT EXISTS pushes (
+    key        TEXT    NOT NULL,
+    delivery   TEXT    NOT NULL,
+    lane       TEXT    NOT NULL,
+    -- How far it has come, JSON, and since when.
+    state      TEXT    NOT NULL,
+    at         INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (key, delivery)
+) STRICT, WITHOUT ROWID;
+
 -- Which operation ended a delivery by hand.
 CREATE TABLE IF NOT EXISTS operations (
     key        TEXT    PRIMARY KEY,
@@ -113,6 +136,8 @@ CREATE TABLE IF NOT EXISTS chats (
     lane       TEXT    NOT NULL UNIQUE,
     head       INTEGER NOT NULL DEFAULT 0,
     tail       INTEGER NOT NULL DEFAULT 0,
+    -- Where the last reply stood that came: before `head` it says that the lane holds pushes alone.
+    last_reply INTEGER NOT NULL DEFAULT -1,
     -- idle, ready (by turn), leased (until due), parked (until due)
     state      TEXT    NOT NULL DEFAULT 'idle',
     turn       INTEGER NOT NULL DEFAULT 0,
@@ -130,8 +155,9 @@ CREATE TABLE IF NOT EXISTS chats (
     weight     INTEGER,
     paused     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
-CREATE INDEX IF NOT EXISTS out_ready   ON chats (turn) WHERE state = 'ready';
-CREATE INDEX IF NOT EXISTS out_waiting ON chats (due)  WHERE state IN ('leased', 'parked');
+CREATE INDEX IF NOT EXISTS out_ready      ON chats (turn) WHERE state = 'ready' AND last_reply >= head;
+CREATE INDEX IF NOT EXISTS out_ready_push ON chats (turn) WHERE state = 'ready' AND last_reply < head;
+CREATE INDEX IF NOT EXISTS out_waiting    ON chats (due)  WHERE state IN ('leased', 'parked');
 
 -- When a chat's `n`-th send was, for those that its pace still asks for and a few more; the last one stands in `chats`.
 CREATE TABLE IF NOT EXISTS sends (

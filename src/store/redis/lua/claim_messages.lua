@@ -1,5 +1,5 @@
 -- claim_messages: leases inbound lanes, longest waiting first, and sets the marks of their heads.
--- ARGV and answer: see shared/claim.lua. Item: lane, lease id, entry, 1 when its mark already held its own id, 1 when its
+-- ARGV: lease ms, how many crashes of its workers a message outlives, lease ids. Answer: see shared/claim.lua. Item: lane, lease id, entry, 1 when its mark already held its own id, 1 when its
 -- chat is muted, turns, vars, when the session was last forgotten.
 
 -- Most heads dropped in one call; a lane with more is given back and the claim ends, for the next call to go on.
@@ -42,7 +42,11 @@ local function take_mark(lane, message, crashed)
   return mark and 'again' or 'fresh'
 end
 
-return claim('in', function(lane, lease, crashed)
+local function next_lane()
+  return pop(K.ready('in'))
+end
+
+return claim('in', 3, next_lane, function(lane, lease, crashed)
   local list = K.list('in', lane)
   while drops_left > 0 do
     local entry = redis.call('LINDEX', list, 0)

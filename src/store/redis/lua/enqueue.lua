@@ -34,7 +34,7 @@ return each(function(lane, key, request_id, fresh_ms, mark_ttl, lane_limit, shar
   waits(1)
   journal('accepted\t' .. request_id .. '\t' .. key .. '\t{}')
   if not redis.call('ZSCORE', K.leases('in'), lane) then
-    make_ready('in', lane)
+    make_ready('in', K.ready('in'), lane)
   end
   return 'stored'
 end)

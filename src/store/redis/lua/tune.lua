@@ -11,8 +11,11 @@ local function set_weight(lane, weight, configured, head_start)
   local before = tonumber(redis.call('HGET', K.ahead, lane))
   if not before then return end
   local gain = remember_turn(lane, configured, head_start) - before
-  if gain ~= 0 and redis.call('ZSCORE', K.ready('out'), lane) then
-    redis.call('ZINCRBY', K.ready('out'), digits(-gain), lane)
+  if gain == 0 then return end
+  for _, ready in ipairs({ K.ready('out'), K.ready_push }) do
+    if redis.call('ZSCORE', ready, lane) then
+      redis.call('ZINCRBY', ready, digits(-gain), lane)
+    end
   end
 end
 
@@ -24,7 +27,7 @@ local function resume(lane)
   end
 end
 
-return each(function(lane, weight, paused, revive, configured, head_start)
+return each(function(lane, weight, paused, alive, configured, head_start)
   if weight ~= '' then
     set_weight(lane, weight, configured, head_start)
   end
@@ -33,8 +36,8 @@ return each(function(lane, weight, paused, revive, configured, head_start)
   elseif paused == '0' then
     resume(lane)
   end
-  if revive == '1' then
-    redis.call('HDEL', K.chat(lane), 'dead')
+  if alive == '1' then
+    revive(lane)
   end
   return 1
 end)

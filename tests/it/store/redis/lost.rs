@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use wecom_gateway::member::MemberKey;
-use wecom_gateway::model::{MessageKey, Secret};
+use wecom_gateway::model::{MessageKey, Outcome, Secret, resend_id};
 use wecom_gateway::store::redis::RedisStore;
 
 use super::outages::recovered;
@@ -13,6 +13,7 @@ use super::*;
 use crate::proxy::{Fault, Proxy};
 use crate::redis_server::RedisServer;
 use crate::store::operators::{operate, operation, tuning};
+use crate::store::pushes::{change, child, new_push, open_task, opening, queue_push, state};
 
 /// A server behind a proxy, and a handle that nothing happens to.
 struct Behind {
@@ -79,6 +80,11 @@ async fn know_every_script(store: &SharedStore) {
     members.forget_profile(&member).await.expect("forget");
     members.admit(knock("warm", 1)).await.expect("admit");
     members.mute(&lane("warm"), true).await.expect("mute");
+    open_task(store, opening("warm", 1)).await;
+    queue_push(store, new_push("warm", "warm", 0)).await;
+    store.pushes().advance_tasks(vec![progress("warm", 1)]).await.expect("advance");
+    store.pushes().task("warm").await.expect("task");
+    send(store, Fate::Delivered).await;
     for batch in store.read_journal(100).await.expect("journal") {
         store.trim_journal(&batch).await.expect("trim");
     }
@@ -98,6 +104,10 @@ fn bound(sender: &str) -> ProfileChange {
     let user = UserChange::Bind { id: "u-7".into(), ttl: LONG, renew: true };
     let contact = vec![("name".to_owned(), FieldChange::Fill("甲".into()))];
     ProfileChange { member: MemberKey::new(APP, sender), user: Some(user), contact }
+}
+
+fn progress(task: &str, cursor: u64) -> TaskProgress {
+    TaskProgress { task_id: task.into(), cursor, done: false }
 }
 
 fn knock(request_id: &str, limit: u32) -> Knock {
@@ -123,7 +133,7 @@ async fn half_a_request_is_none() {
 }
 
 async fn nothing_is_lost_or_done_twice(fault: Fault) {
-    use Stage::{Accepted, Answered, Handled, Operated, Settled};
+    use Stage::{Accepted, Answered, Handled, Operated, Pushed, Settled};
     let mut behind = Behind::new(fault).await;
     know_every_script(&behind.direct).await;
     inbound(&mut behind).await;
@@ -131,12 +141,14 @@ async fn nothing_is_lost_or_done_twice(fault: Fault) {
     observed(&mut behind).await;
     members(&mut behind).await;
     remembered(&mut behind).await;
+    pushes(&mut behind).await;
     // Each step is told once, whether the first call made it or the repeat.
     let expected = vec![Accepted, Handled, Settled, Settled, Settled, Answered, Operated, Settled];
     let mut told = journal(&mut behind).await;
     let forgotten = told.remove("").expect("a session was forgotten");
     assert_eq!(forgotten.len(), if behind.was_applied() { 2 } else { 1 }, "twice is as good as once");
-    assert_eq!(told, BTreeMap::from([("r1".to_owned(), expected)]));
+    let pushed = vec![Pushed, Settled, Operated, Settled];
+    assert_eq!(told, BTreeMap::from([("r1".to_owned(), expected), ("t-t".to_owned(), pushed)]));
 }
 
 /// Leaves three replies of `r1` and a ticket for a late one.
@@ -254,6 +266,31 @@ async fn remembered(behind: &mut Behind) {
     behind.twice(async |store| store.forget_session(&member(), LONG).await).await;
     let after = behind.direct.session(&member()).await.expect("reads");
     assert!(after.found && after.forgotten > 0 && after.session == Session::default(), "{after:?}");
+}
+
+/// A task and its one delivery, which is refused, sent again by hand, and arrives.
+async fn pushes(behind: &mut Behind) {
+    let opened = behind.twice(async |store| store.pushes().open_tasks(vec![opening("t", 2)]).await).await;
+    assert_eq!(opened, [Opened::Open(0)]);
+    let queued = behind.twice(async |store| store.pushes().queue_pushes(vec![new_push("t", "chat", 0)]).await).await;
+    assert_eq!(queued, [if behind.was_applied() { Pushed::Known } else { Pushed::Queued }]);
+    assert_eq!(behind.direct.depth().await.expect("depth").waiting, 1);
+    behind.twice(async |store| store.pushes().advance_tasks(vec![progress("t", 1)]).await).await;
+    assert_eq!(open_task(&behind.direct, opening("t", 2)).await, Opened::Open(1));
+
+    let head = take_reply(&behind.direct).await;
+    begin(&behind.direct, begin_of(&head)).await;
+    let call = Settle { child: change(&head.delivery, state(Outcome::Dead)), ..settle_of(&head, ENDED) };
+    behind.twice(async move |store| store.settle(vec![call.clone()]).await).await;
+    assert_eq!(child(&behind.direct, "t").await, state(Outcome::Dead));
+    let resend = Delivery { id: resend_id(&head.delivery.id), ..head.delivery.clone() };
+    let queued = change(&resend, state(Outcome::Queued));
+    let call = Operation { child: queued, resend: Some(resend), ..operation("chat", &head.delivery.id, "op") };
+    assert_eq!(behind.twice(async move |store| store.operate(call.clone()).await).await, Operated::Done);
+    let status = behind.twice(async |store| store.pushes().task("t").await).await.expect("it is known");
+    assert_eq!((status.cursor, status.children.len()), (1, 1));
+    assert_eq!(status.children[0].state, state(Outcome::Queued));
+    assert_eq!(send(&behind.direct, Fate::Delivered).await.delivery.id, "t-t.0.r1");
 }
 
 /// Turns the journal once, then reads and trims it in two pieces; answers which stages it told of each request.

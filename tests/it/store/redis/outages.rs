@@ -188,11 +188,13 @@ async fn any_one_key_may_be_broken_for_a_while() {
     send(&store, Fate::Again { park: LONG, why: ParkReason::Held }).await;
     queue_texts(&store, "third", &["a"]).await;
     enqueue(&store, arrival("second", "u", "m", "r")).await;
+    open_task(&store, opening("t", 2)).await;
+    queue_push(&store, new_push("t", "fourth", 0)).await;
     let head = take_reply(&store).await;
     assert_eq!(begin(&store, begin_of(&head)).await, Begun::Go);
     let mut keys: Vec<String> = server.command(&["KEYS", "wg:*"]).await;
     keys.push("wg:{00}:journal:base".to_owned());
-    assert!(keys.len() > 12, "{keys:?}");
+    assert!(keys.len() > 15, "{keys:?}");
     for (n, key) in keys.iter().enumerate() {
         let id = format!("r{n}");
         let _: () = server.command(&["SET", key, "nonsense"]).await;
@@ -228,6 +230,10 @@ async fn every_verb(store: &SharedStore, id: &str) {
         let _ = store.settle(vec![settle_and_go_on(&item, Fate::Delivered)]).await;
         let _ = store.release(Side::Out, vec![item.lease], Duration::ZERO).await;
     }
+    let pushes = store.pushes();
+    let progress = TaskProgress { task_id: "t".into(), cursor: 1, done: false };
+    let _ = (pushes.open_tasks(vec![opening("t", 2)]).await, pushes.advance_tasks(vec![progress]).await);
+    let _ = (pushes.queue_pushes(vec![new_push("t", "fourth", 1)]).await, pushes.task("t").await);
     let _ = (store.depth().await, store.busy_chats(10).await, store.chats(vec![lane(id)]).await);
     let _ = (store.revive(&lane(id)).await, store.waiting(&lane(id), id).await, store.ping().await);
     for batch in store.read_journal(100).await.unwrap_or_default() {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use super::*;
 use crate::proxy::Proxy;
 use crate::redis_server::RedisServer;
+use crate::store::pushes::{new_push, queue_push};
 
 /// A server that its replicas need not wait for.
 fn master() -> RedisServer {
@@ -56,6 +57,9 @@ async fn what_was_answered_is_on_the_replica() {
     enqueue(&store, arrival("chat", "u", "m2", "r2")).await;
     let depth: u64 = replica.command(&["LLEN", "wg:{00}:in:shop:chat:u"]).await;
     assert_eq!(depth, 1);
+    queue_push(&store, new_push("t", "chat", 0)).await;
+    let known: u64 = replica.command(&["HLEN", "wg:{00}:push:t"]).await;
+    assert_eq!(known, 1);
 }
 
 #[tokio::test]
@@ -76,6 +80,7 @@ async fn a_lost_replica_stops_acks_and_sends_until_it_is_back() {
     lacks_replicas(again().await);
     // It was applied, though; what comes now is not.
     lacks_replicas(store.enqueue(vec![arrival("chat", "v", "m", "other")]).await);
+    lacks_replicas(store.pushes().queue_pushes(vec![new_push("t", "chat", 0)]).await);
     lacks_replicas(store.begin(vec![begin_of(&head)]).await);
     let tries: Option<String> = master.command(&["HGET", "wg:{00}:out:tries", head.lease.lane.as_str()]).await;
     assert_eq!(tries, None);

@@ -1,7 +1,7 @@
--- Entry of an outbound lane: `delivery_id expires_ms route_digest received_ms`, ` apart` where it is never carried
--- together with others, newline, the delivery as JSON.
+-- Entry of an outbound lane: `delivery_id expires_ms route_digest received_ms`; where it is never carried together with
+-- others ` apart`, or ` push` and how many pushes in a row end with it; newline, the delivery as JSON.
 local function read_reply(entry)
-  local id, expires, route, received, apart = entry:match('^(%S+) (%-?%d+) (%S*) (%-?%d+)( ?%a*)\n')
+  local id, expires, route, received, apart = entry:match('^(%S+) (%-?%d+) (%S*) (%-?%d+)( ?%a*)%d*\n')
   return {
     id = id, expires = tonumber(expires), route = route, received = tonumber(received), apart = apart ~= '', entry = entry,
   }

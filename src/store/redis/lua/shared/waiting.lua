@@ -18,7 +18,7 @@ end
 local function count_waiting()
   -- First of all a write that a full server refuses: what follows it is refused nothing.
   redis.call('SET', K.recounted, 1, 'PX', COUNT_HOLDS_MS)
-  local sum = count_set('out', K.parked)
+  local sum = count_set('out', K.parked) + count_set('out', K.ready_push)
   for _, side in ipairs({ 'in', 'out' }) do
     sum = sum + count_set(side, K.ready(side)) + count_set(side, K.leases(side))
   end
