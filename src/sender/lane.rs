@@ -115,6 +115,9 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let settled: Vec<&Delivery> = deliveries(head).take(spoken_of).collect();
     settled.iter().for_each(|delivery| trail::log_decision(delivery, &decision));
     alarm(context, &settled, &decision, sent.as_ref());
+    if let Some(state) = decision.state.filter(|_| delivery.push.is_some()) {
+        context.metrics.push_ended(&delivery.app, state);
+    }
     let route = route.ok();
     let go_on = route.as_ref().filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
         route: route.digest.clone(),

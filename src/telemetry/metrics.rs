@@ -60,6 +60,7 @@ pub struct Metrics {
     callbacks: Family<AppResult, Counter>,
     messages: Family<AppResult, Counter>,
     tasks: Family<SourceResult, Counter>,
+    pushes: Family<AppResult, Counter>,
     sends: Family<ChannelVerdict, Counter>,
     store_errors: Family<Kind, Counter>,
     journal_lines: Family<Kind, Counter>,
@@ -96,6 +97,7 @@ impl Default for Metrics {
             callbacks: Family::default(),
             messages: Family::default(),
             tasks: Family::default(),
+            pushes: Family::default(),
             sends: Family::default(),
             store_errors: Family::default(),
             journal_lines: Family::default(),
@@ -140,6 +142,7 @@ impl Metrics {
             "Push tasks handed over, by way in and result (taken, repeat, refused, full, faulty)",
             self.tasks.clone(),
         );
+        r.register("pushes", "Deliveries of push tasks that ended, by app and state", self.pushes.clone());
         r.register("sends", "Requests to WeCom by channel and verdict", self.sends.clone());
         r.register("store_errors", "Store calls that failed, by verb", self.store_errors.clone());
         r.register(
@@ -245,6 +248,10 @@ impl Metrics {
     /// A push task was handed over.
     pub fn task(&self, source: &'static str, result: &'static str) {
         self.tasks.get_or_create(&SourceResult { source, result }).inc();
+    }
+    /// A delivery of a push task ended.
+    pub fn push_ended(&self, app: &str, state: Outcome) {
+        self.pushes.get_or_create(&AppResult { app: app.to_owned(), result: state.as_str() }).inc();
     }
     /// A request to WeCom ended.
     pub fn sent(&self, channel: &'static str, verdict: &'static str, took: Duration) {
