@@ -186,7 +186,16 @@ pub struct PushState {
 impl PushState {
     /// This state, and no more to say of it.
     pub fn plain(state: Outcome) -> Self {
-        Self { state, reason: None, errcode: None, msgid: None, left_out: None, sent_as: None, is_repeat: false, recipients: Vec::new() }
+        Self {
+            state,
+            reason: None,
+            errcode: None,
+            msgid: None,
+            left_out: None,
+            sent_as: None,
+            is_repeat: false,
+            recipients: Vec::new(),
+        }
     }
 
     /// Whether WeCom has it, and a member has to confirm it.

@@ -29,7 +29,7 @@ pub(super) fn known_for(settings: &Settings) -> Duration {
 }
 
 /// The chat, in lanes and keys, of members: one member's own, or one of this very set.
-fn chat_of(set: &MemberSet) -> String {
+pub(super) fn chat_of(set: &MemberSet) -> String {
     match set.one() {
         Some(user) => user.to_owned(),
         None => set_chat(set),

@@ -21,6 +21,8 @@ mod confirm;
 mod customer_message;
 mod delivery;
 mod desk;
+#[cfg_attr(not(feature = "kafka"), path = "without_kafka.rs")]
+mod kafka;
 mod key;
 mod message;
 mod read;
@@ -36,4 +38,21 @@ pub use awaiting::Awaiting;
 pub use compensator::{Compensator, Heard, Witness};
 pub use confirm::{ConfirmError, Confirmation, Settled, confirm};
 pub use desk::{Desk, Source, Taken};
+pub use kafka::Kafka;
 pub use task::{FaultKind, Target, Task, TaskFault};
+
+/// Why Kafka can't be had with the configuration as it is.
+#[derive(Debug, thiserror::Error)]
+#[error("[kafka] can't be used as it stands: {0}")]
+pub struct KafkaFault(pub String);
+
+/// Why a batch of tasks did not get into the topic, or may not have.
+#[derive(Debug, thiserror::Error)]
+pub enum HandOverError {
+    /// None of it did.
+    #[error("Kafka took none of the tasks ({0}); the same call again later is safe")]
+    NotTaken(String),
+    /// All of it or none did.
+    #[error("Kafka did not say whether it took the tasks ({0}); the same call again is no second send")]
+    Unknown(String),
+}

@@ -14,6 +14,7 @@ mod dialect;
 mod flusher;
 mod page;
 mod query;
+mod results;
 mod stats;
 mod thinning;
 pub mod trail;
@@ -37,6 +38,7 @@ use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
 pub use query::{AwaitedPush, DeliveryItem, EndedDelivery, MessageItem, rfc3339};
+pub use results::PushResult;
 pub use stats::{ChatStats, Copies, CopyBatch, Figures, Hit, Latencies, Replies, RuleStats, Scope, Stats};
 
 /// How long a statement waits for another's lock, and a caller for a connection.
@@ -97,6 +99,8 @@ pub struct Records {
     readers: AnyPool,
     /// Set once the tables are as this program wants them.
     tables: Arc<OnceCell<()>>,
+    /// Whether anybody is told how pushes ended.
+    tells_results: bool,
 }
 
 impl Records {
@@ -110,7 +114,8 @@ impl Records {
         let (dialect, options) = Dialect::of(url)?;
         let writer = pool(dialect, options.clone(), Use::Write);
         let readers = pool(dialect, options, Use::Read);
-        let records = Self { dialect, zone: Zone::default(), writer, readers, tables: Arc::default() };
+        let tables = Arc::default();
+        let records = Self { dialect, zone: Zone::default(), writer, readers, tables, tells_results: false };
         match records.up_to_date().await {
             Err(reason) if dialect == Dialect::MySql && reason.is_transient() => {
                 warn!(%reason, "the records' database is away; the journal waits for it");
@@ -118,6 +123,12 @@ impl Records {
             other => other?,
         }
         Ok(records)
+    }
+
+    /// Whether ends of pushes are kept until somebody is told of them ([`Records::untold`]).
+    #[must_use]
+    pub fn telling_results(self, tells_results: bool) -> Self {
+        Self { tells_results, ..self }
     }
 
     /// With days of statistics that begin at midnight in `zone`; UTC where nothing is said.

@@ -106,6 +106,10 @@ pub struct DeliveryRow {
     pub at: i64,
     /// Where it ever ended `unknown`: how it is looked after since.
     pub care: Option<Care>,
+    /// WeCom's id of what was sent, where it gave one.
+    pub msgid: Option<String>,
+    /// Whom WeCom left out.
+    pub left_out: Option<String>,
 }
 
 /// The steps that decide rows.
@@ -198,6 +202,7 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
                 row.errcode = step.detail.get("errcode").and_then(Value::as_i64);
                 row.at = step.at;
                 row.care = Care::of(step, state);
+                (row.msgid, row.left_out) = (step.text("msgid"), step.text("left_out"));
             }
             Stage::Accepted
             | Stage::Duplicate
@@ -236,7 +241,8 @@ fn operate(rows: &mut BTreeMap<String, DeliveryRow>, step: &Step) {
 impl DeliveryRow {
     fn queued(id: String, step: &Step) -> Self {
         let request_id = step.request_id.clone();
-        Self { id, request_id, state: Outcome::Queued, reason: None, errcode: None, at: step.at, care: None }
+        let (state, at) = (Outcome::Queued, step.at);
+        Self { id, request_id, state, reason: None, errcode: None, at, care: None, msgid: None, left_out: None }
     }
 }
 

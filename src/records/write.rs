@@ -8,12 +8,12 @@ use sqlx::{Any, AnyConnection, Encode, QueryBuilder, Row, Type};
 use super::dialect::Dialect;
 use super::stats::{Changes, CopyBatch, Known};
 use super::trail::{DECISIVE, DeliveryRow, Digest, MessageRow, Recorded, Step, fold};
-use super::{Records, RecordsError, archive, care};
+use super::{Records, RecordsError, archive, care, results};
 use crate::model::{MessageKey, now_ms};
 use crate::store::Stage;
 
 /// Characters that the columns of reasons and rules take in a database that counts them.
-const WORDS: usize = 1024;
+pub(super) const WORDS: usize = 1024;
 /// Rows a statement: past this size larger ones gain nothing, and a full one is prepared only once.
 pub(super) const ROWS: usize = 500;
 
@@ -71,6 +71,7 @@ impl Records {
 
         let mut messages = Vec::with_capacity(trails.len());
         let mut deliveries = Vec::with_capacity(trails.len());
+        let mut ends = Vec::new();
         let mut stats = Changes::new(&self.zone);
         stats.stopped(tx, &lines, &numbers).await?;
         for (digest, Trail { key, steps }) in trails {
@@ -79,6 +80,10 @@ impl Records {
             let (_, replied) = fold(before.iter().copied());
             let (row, replies) = fold(after.iter().copied());
             let parts = key.parts();
+            if let Some(task) = key.task_id().filter(|_| self.tells_results) {
+                let ended = replies.iter().filter(|row| results::is_told(row.state));
+                ends.extend(ended.map(|row| (task.clone(), parts.clone(), row.clone())));
+            }
             let before = Known { steps: before, deliveries: &replied };
             stats.of_message(&parts[0], &parts[1], &before, &Known { steps: after, deliveries: &replies });
             deliveries.extend(replies.into_iter().map(|reply| (digest, parts.clone(), reply)));
@@ -100,6 +105,7 @@ impl Records {
             upsert_deliveries(tx, self.dialect, rows, &numbers).await?;
         }
         care::write(tx, self.dialect, &deliveries, &numbers).await?;
+        results::insert(tx, self.dialect, &ends).await?;
         if let Some(copies) = copies {
             stats.batch(tx, self.dialect, copies, now_ms()).await?;
         }
@@ -107,7 +113,7 @@ impl Records {
     }
 
     /// Forgets up to `limit` messages that were received before `before` (Unix ms), with all that hangs on them, and about
-    /// as many exchanges. Answers whether there may be more.
+    /// as many exchanges and results that were told. Answers whether there may be more.
     ///
     /// # Errors
     /// [`RecordsError::Sql`].
@@ -133,8 +139,9 @@ impl Records {
             }
         }
         let more_exchanges = archive::prune(&mut tx, before, limit).await?;
+        let more_results = results::prune(&mut tx, before, limit).await?;
         tx.commit().await?;
-        Ok(old.len() == limit as usize || more_exchanges)
+        Ok(old.len() == limit as usize || more_exchanges || more_results)
     }
 }
 

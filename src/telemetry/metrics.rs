@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::KafkaStand;
 use crate::model::Outcome;
 use crate::store::Depth;
 use crate::wecom::verdict::{ChannelKind, Verdict};
@@ -83,6 +84,8 @@ pub struct Metrics {
     spool_fill: Gauge<f64, AtomicU64>,
     spooled: Counter,
     replayed: Counter,
+    kafka: Family<Kind, Gauge>,
+    results_told: Counter,
 }
 
 /// Upper bounds in seconds: an ack takes microseconds, a paced reply minutes.
@@ -119,6 +122,8 @@ impl Default for Metrics {
             spool_fill: Gauge::default(),
             spooled: Counter::default(),
             replayed: Counter::default(),
+            kafka: Family::default(),
+            results_told: Counter::default(),
         };
         new.name_counters();
         new.name_histograms();
@@ -139,7 +144,7 @@ impl Metrics {
         r.register("messages", "Messages handled by app and outcome", self.messages.clone());
         r.register(
             "push_tasks",
-            "Push tasks handed over, by way in and result (taken, repeat, refused, full, faulty)",
+            "Push tasks handed over, by way in and result (taken, repeat, refused, full, faulty, dead_letter)",
             self.tasks.clone(),
         );
         r.register("pushes", "Deliveries of push tasks that ended, by app and state", self.pushes.clone());
@@ -161,6 +166,7 @@ impl Metrics {
             "Alarms that nobody was told of, by where they were lost (queue, windows, robot, hook)",
             self.alarms_lost.clone(),
         );
+        r.register("results_told", "Ends of pushed deliveries written to the results topic", self.results_told.clone());
         r.register("spooled", "Messages acked into the spool while the store did not take them", self.spooled.clone());
         r.register("replayed", "Spooled messages that the store took", self.replayed.clone());
     }
@@ -184,6 +190,11 @@ impl Metrics {
 
     fn name_gauges(&mut self) {
         let r = &mut self.registry;
+        r.register(
+            "kafka",
+            "How Kafka is read, by what is counted (partitions of ours, their lag, tasks in flight, up: 1 or 0)",
+            self.kafka.clone(),
+        );
         r.register("depth", "What waits in the store, its lanes and its journal lines, by kind", self.depth.clone());
         r.register("parked_lanes", "Chats that are set aside, by reason", self.parked.clone());
         r.register("leases", "Lanes in work, by what they hold, over all processes of the store", self.leases.clone());
@@ -338,6 +349,19 @@ impl Metrics {
     pub fn spool(&self, messages: u64, percent: u64) {
         self.spool_depth.set(whole(messages));
         self.spool_fill.set(percent as f64 / 100.0);
+    }
+    /// How Kafka is read now.
+    pub fn kafka(&self, stand: KafkaStand) {
+        let KafkaStand { up, partitions, lag, in_flight } = stand;
+        let kinds =
+            [("up", up.into()), ("partitions", partitions as u64), ("lag", lag), ("in_flight", in_flight as u64)];
+        for (kind, value) in kinds {
+            self.kafka.get_or_create(&Kind { kind }).set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
+    }
+    /// A result was written to its topic.
+    pub fn result_told(&self) {
+        self.results_told.inc();
     }
     /// The OpenMetrics text.
     pub fn render(&self) -> String {
