@@ -36,8 +36,7 @@ pub use care::{Care, Held, Unknowns};
 use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
-pub(crate) use query::rfc3339;
-pub use query::{DeliveryItem, EndedDelivery, MessageItem};
+pub use query::{DeliveryItem, EndedDelivery, MessageItem, rfc3339};
 pub use stats::{ChatStats, Copies, CopyBatch, Figures, Hit, Latencies, Replies, RuleStats, Scope, Stats};
 
 /// How long a statement waits for another's lock, and a caller for a connection.
