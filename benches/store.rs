@@ -28,9 +28,10 @@ use wecom_gateway::model::{
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::redis::RedisStore;
 use wecom_gateway::store::{
-    Arrival, Begin, Begun, ClaimedMessage, ClaimedReply, Commit, Committed, Enqueued, Fate, Line, Pace, Settle,
-    Settled, SharedStore, Side, Stage, Turn,
+    Arrival, Begin, Begun, ClaimedMessage, ClaimedReply, Commit, Committed, Enqueued, Fate, Line, NewPush, Pace,
+    Pushed, Settle, Settled, SharedStore, Side, Stage, Turn,
 };
+use wecom_gateway::task::{PushOf, Recipient};
 
 /// The gateway's own.
 #[global_allocator]
@@ -49,7 +50,7 @@ const LONG: Duration = Duration::from_secs(600);
 const JOURNAL_BATCH: usize = 2000;
 
 /// A verb's name as it is shown, in the order in which a message meets them.
-const VERBS: [&str; 10] = [
+const VERBS: [&str; 11] = [
     "enqueue",
     "enqueue, a copy",
     "claim_messages",
@@ -58,6 +59,7 @@ const VERBS: [&str; 10] = [
     "claim_replies",
     "begin",
     "settle",
+    "queue_pushes",
     "read_journal",
     "trim_journal",
 ];
@@ -134,6 +136,7 @@ fn commit(claimed: &ClaimedMessage) -> Commit {
         repeat_until: None,
         expires_at: now_ms() + 600_000,
         received_at: message.received_at,
+        queued_at: message.received_at,
     };
     Commit {
         lease: claimed.lease.clone(),
@@ -146,6 +149,38 @@ fn commit(claimed: &ClaimedMessage) -> Commit {
         turn: TURN,
         depth_limit: u64::MAX >> 1,
         await_late: None,
+    }
+}
+
+/// A task of one delivery.
+fn push(n: usize, lanes: usize) -> NewPush {
+    let (chat, task_id, request_id) = (format!("wrBench{:05}", n % lanes), format!("crm-{n:08}"), format!("t{n:08}"));
+    let key = MessageKey::of_push("bench", &chat, &task_id);
+    let delivery = Delivery {
+        id: delivery_id(&request_id, 0),
+        request_id: request_id.clone(),
+        key: key.clone(),
+        app: "bench".into(),
+        chat_id: chat.clone(),
+        reply_to: Default::default(),
+        push: Some(Box::new(PushOf { task_id: task_id.clone(), to: Recipient::Chat })),
+        message: json!({"msgtype": "text", "text": {"content": "您的订单 1001 已发出，预计明天送达。"}}),
+        route: RouteDigest::of("group_robot", &chat),
+        bound: false,
+        repeat_until: None,
+        expires_at: now_ms() + 600_000,
+        received_at: now_ms(),
+        queued_at: now_ms(),
+    };
+    NewPush {
+        task_id,
+        delivery_id: delivery.id.clone(),
+        lane: Lane::of_chat("bench", &chat),
+        fate: Ok(delivery),
+        keep: LONG,
+        turn: TURN,
+        depth_limit: u64::MAX >> 1,
+        lines: vec![line(Stage::Pushed, &request_id, &key)],
     }
 }
 
@@ -222,6 +257,11 @@ async fn round(store: &SharedStore, lanes: usize, messages: usize) -> Round {
     });
     note(&mut round, "enqueue, a copy", known.await);
     send_all(store, &mut round).await;
+    let pushes = (0..messages).map(|n| push(n, lanes)).collect();
+    let queued = at_once(store, pushes, |store, push| async move {
+        assert_eq!(store.pushes().queue_pushes(vec![push]).await.expect("queue_pushes"), [Pushed::Queued]);
+    });
+    note(&mut round, "queue_pushes", queued.await);
     flush_all(store, &mut round).await;
     assert!(VERBS.iter().skip(1).all(|verb| round.contains_key(verb)), "every verb was measured");
     round

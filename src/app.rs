@@ -28,6 +28,7 @@ use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
 use crate::push::{Awaiting, Desk};
 use crate::records::{Copies, Flusher, Records, RecordsError};
+use crate::report::Reporter;
 use crate::rules::RuleError;
 use crate::sender::{self, Sender};
 use crate::setup::{InForce, Reloader};
@@ -36,7 +37,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::lock::{PathLock, lock_path};
 use crate::store::redis::RedisStore;
 use crate::store::{Depth, SharedStore, Spool, StoreError};
-use crate::telemetry::{Health, Metrics, Telemetry};
+use crate::telemetry::{Health, Metrics, Recent, Telemetry};
 use crate::worker::{Sources, Workers};
 
 /// How long giving back takes at most, after `server.drain` is over.
@@ -147,6 +148,7 @@ impl App {
         let awaiting = Arc::new(Awaiting::new(store.clone(), records.clone(), in_force.clone(), wecom, alarms.clone()));
         let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
         let workers = Arc::new(Workers::new(store.clone(), in_force.clone(), sources, telemetry.clone()));
+        let report_client = robots.clone();
         let sender = Arc::new(Sender::new(store.clone(), in_force.clone(), robots, telemetry.clone()));
         let flusher = Arc::new(Flusher::new(
             store.clone(),
@@ -156,10 +158,12 @@ impl App {
             telemetry.clone(),
         ));
         let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
-        let ingress = Ingress::new(in_force.clone(), intake, copies, metrics.clone());
+        let recent = Arc::new(Recent::default());
+        let ingress = Ingress::new(in_force.clone(), intake, copies, metrics.clone(), recent.clone());
         let replay = spool
             .clone()
             .map(|spool| Arc::new(Replay::new(store.clone(), spool, settings.store.lane_depth, telemetry.clone())));
+        let reporter = Reporter::new(store.clone(), records.clone(), in_force.clone(), report_client, health.clone());
         let desk = Desk::new(store.clone(), in_force.clone(), telemetry.clone());
         let hands = Hands::new(store.clone(), records.clone(), in_force.clone());
         let state = AdminState {
@@ -170,6 +174,7 @@ impl App {
             records,
             in_force,
             reloader: reloader.clone(),
+            recent,
             holds: sender.holds(),
             alarms,
             metrics,
@@ -187,6 +192,7 @@ impl App {
             Task::supervise("sender", sender, |sender, stop| async move { sender.run(stop).await }),
             Task::supervise("directory", directory, |asks, stop| async move { asks.run(stop.draining).await }),
             Task::supervise("awaiting", awaiting, |asks, stop| async move { asks.run(stop).await }),
+            Task::supervise("report", Arc::new(reporter), |tells, stop| async move { tells.run(stop.draining).await }),
             Task::supervise("watch", reloader.clone(), |files, stop| async move { files.watch(stop.draining).await }),
         ];
         flow.extend(replay.map(|replay| {

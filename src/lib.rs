@@ -9,7 +9,7 @@
 //! - [`wecom`]: the protocol: crypto, payloads, message kinds and limits, verdicts. Pure.
 //! - [`model`]: message, reply, delivery, lane, ids.
 //! - [`task`]: what goes out with no message before it.
-//! - [`member`]: who a member is beyond one chat: the contact book.
+//! - [`member`]: who a member is beyond one chat: the contact book; [`mask`]: phone numbers as others see them.
 //! - [`externalcontact`]: what WeCom can be asked of customers.
 //! - [`directory`]: what WeCom itself tells of contacts, in the background.
 //! - [`store`]: lanes, marks, leases, pace, journal: one trait, two implementations.
@@ -18,6 +18,8 @@
 //! - [`sender`]: claims replies, begins, posts through a channel, settles.
 //! - [`alarms`]: what somebody has to know, told outside the lanes.
 //! - [`records`]: what outlives the queue, in SQL, filled from the journal; [`zone`]: which day a moment belongs to.
+//! - [`report`]: the daily summary.
+//! - [`explain`]: a callback as it was received, step by step, for who set it up.
 //! - [`hands`]: the end of a delivery by hand.
 //! - [`admin`]: probes, metrics, API for operators.
 //! - [`api_error`]: the one shape of an error answer, on both listeners.
@@ -35,14 +37,17 @@ pub mod cli;
 pub mod config;
 mod crash;
 pub mod directory;
+pub mod explain;
 pub mod externalcontact;
 pub mod hands;
 pub mod ingress;
 pub mod listener;
+pub mod mask;
 pub mod member;
 pub mod model;
 pub mod push;
 pub mod records;
+pub mod report;
 pub mod rules;
 pub mod sender;
 pub mod setup;

@@ -197,6 +197,11 @@ impl MessageKey {
         let mut parts = self.0.splitn(4, ':').map(decode);
         std::array::from_fn(|_| parts.next().unwrap_or_default())
     }
+    /// The lane of its chat.
+    pub fn chat_lane(&self) -> Lane {
+        let [app, chat, ..] = self.parts();
+        Lane::of_chat(&app, &chat)
+    }
     /// `app:chat:sender`: the name of its sender's session in its chat.
     pub fn session(&self) -> &str {
         self.0.rsplit_once(':').map_or(self.0.as_str(), |(session, _)| session)
@@ -286,6 +291,9 @@ pub struct Delivery {
     pub expires_at: i64,
     /// When the message it answers was taken, Unix ms: latencies are counted from here.
     pub received_at: i64,
+    /// When it was made, Unix ms; 0 where that was not written down.
+    #[serde(default)]
+    pub queued_at: i64,
 }
 
 /// The id of the `seq`-th delivery of a request.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::config::settings::{self, Settings};
-use crate::config::{self, Digests, Faults};
+use crate::config::{self, Faults, Files};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 
@@ -147,9 +147,9 @@ impl Reloader {
     }
 
     /// What the files say, where it is something else than what is in force.
-    async fn differs(&self) -> Option<Digests> {
+    async fn differs(&self) -> Option<Files> {
         let file = self.file.clone()?;
-        let now = tokio::task::spawn_blocking(move || config::digests(&file)).await.ok()?;
+        let now = tokio::task::spawn_blocking(move || config::look_at(&file)).await.ok()?;
         (now != self.in_force.settings().files).then_some(now)
     }
 
@@ -186,10 +186,10 @@ impl Reloader {
 /// Which files say something else.
 fn compare(before: &Settings, now: &Settings) -> Reloaded {
     let mut reloaded = Reloaded::default();
-    for (file, digest) in &now.files {
+    for (file, read) in &now.files {
         match before.files.get(file) {
             None => reloaded.added.push(file.clone()),
-            Some(known) if known != digest => reloaded.changed.push(file.clone()),
+            Some(known) if known.digest != read.digest => reloaded.changed.push(file.clone()),
             Some(_) => {}
         }
     }

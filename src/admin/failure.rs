@@ -79,7 +79,16 @@ impl From<JsonRejection> for Failure {
     fn from(rejection: JsonRejection) -> Self {
         // JSON that says the wrong thing is a bad request like any other.
         let status = Some(rejection.status()).filter(|status| *status != StatusCode::UNPROCESSABLE_ENTITY);
-        Self::new(status.unwrap_or(StatusCode::BAD_REQUEST), "bad_body", rejection.body_text())
+        let text = match &rejection {
+            // Field, fault and place; what stands in front of it is axum's.
+            JsonRejection::JsonDataError(error) => {
+                let text = error.body_text();
+                let fault = text.split_once(" type: ").map_or(text.as_str(), |(_, fault)| fault);
+                format!("the body can't be used: {fault}")
+            }
+            other => other.body_text(),
+        };
+        Self::new(status.unwrap_or(StatusCode::BAD_REQUEST), "bad_body", text)
     }
 }
 

@@ -1,19 +1,23 @@
-//! The operators' listener: probes, metrics and the API (contract, section 4).
+//! The operators' listener: console, probes, metrics and the API (contract, section 4).
 //!
 //! What always holds: every answer carries `X-Request-Id`; every error, from a wrong path to a lost database, has the
-//! one shape of [`crate::api_error`]; nothing but the probes answers to a stranger; nothing here moves a message or a reply
-//! to another chat.
+//! one shape of [`crate::api_error`]; nothing but the probes and the console's static files answers to a stranger; nothing here
+//! moves a message or a reply to another chat; phone numbers are whole for scope `admin` alone.
 //!
 //! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`: a peer whose address is not known counts as a
 //! stranger.
 
+mod apps;
 mod auth;
 mod chats;
+mod configuration;
+mod console;
 mod failure;
+mod masked;
+mod object;
 mod operate;
 mod probes;
 mod push;
-mod reload;
 mod replies;
 mod sessions;
 mod stats;
@@ -41,7 +45,7 @@ use crate::sender::Holds;
 use crate::sender::route::Routes;
 use crate::setup::{InForce, Reloader};
 use crate::store::{SharedStore, Spool};
-use crate::telemetry::{Health, Metrics};
+use crate::telemetry::{Health, Metrics, Recent};
 use failure::Failure;
 
 /// What the operators' listener shows.
@@ -57,6 +61,8 @@ pub struct AdminState {
     pub in_force: Arc<InForce>,
     /// Reads the configuration again.
     pub reloader: Arc<Reloader>,
+    /// What the last callbacks were answered.
+    pub recent: Arc<Recent>,
     /// Where push tasks are handed over.
     pub desk: Arc<Desk>,
     /// Ends deliveries by hand.
@@ -95,7 +101,9 @@ pub fn router(state: AdminState) -> Router {
         .route("/push", post(push::post).layer(DefaultBodyLimit::max(push::MOST_BYTES)).layer(only(Scope::Push)))
         .route("/push/{*id}", post(push::confirm).layer(only(Scope::Push)).get(push::get))
         .route("/stats", get(stats::day))
-        .route("/reload", post(reload::post).layer(only(Scope::Admin)))
+        .route("/apps", get(apps::list))
+        .route("/configuration", get(configuration::get).layer(only(Scope::Admin)))
+        .route("/reload", post(configuration::reload).layer(only(Scope::Admin)))
         .route("/replies", post(replies::post).layer(only(Scope::Push)))
         .route(
             "/users/{app}/{*sender}",
@@ -103,12 +111,14 @@ pub fn router(state: AdminState) -> Router {
         )
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn(masked::below_admin))
         .layer(only(Scope::Read));
     Router::new()
         .route("/livez", get(probes::livez))
         .route("/readyz", get(probes::readyz))
         .route("/metrics", get(probes::metrics))
         .nest("/api/v1", api)
+        .merge(console::router())
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(with_request_ids))
@@ -116,7 +126,7 @@ pub fn router(state: AdminState) -> Router {
 }
 
 async fn no_such_path() -> Failure {
-    Failure::new(StatusCode::NOT_FOUND, "not_found", "nothing here; the API is under /api/v1")
+    Failure::new(StatusCode::NOT_FOUND, "not_found", "nothing here; the console is at /, the API under /api/v1")
 }
 
 async fn no_such_method() -> Failure {

@@ -25,13 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Which gateway is asked.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Running {
-    /// The gateway's configuration, whose [admin] says where it listens and which tokens it takes.
+    /// The gateway's configuration, whose admin section says where it listens and which tokens it takes.
     #[arg(long, default_value = "config/gateway.toml", conflicts_with = "admin")]
     config: PathBuf,
     /// Its admin listener, such as http://10.0.0.5:8081, instead of --config.
     #[arg(long, value_name = "URL", value_parser = base)]
     admin: Option<Url>,
-    /// A token of its [admin] tokens [default: the environment's WECOM_GATEWAY_TOKEN, else one of --config].
+    /// A token that it takes; else that of WECOM_GATEWAY_TOKEN in the environment, else one of --config.
     #[arg(long, value_parser = |text: &str| Ok::<_, Infallible>(Secret::new(text)))]
     token: Option<Secret>,
 }
@@ -157,7 +157,11 @@ impl Operator {
         match body {
             Some(body) if body["error"]["message"].is_string() => {
                 let message = body["error"]["message"].as_str().unwrap_or_default();
-                let mend = if matches!(status.as_u16(), 401 | 403) { "; give it with --token" } else { "" };
+                let mend = match status.as_u16() {
+                    401 | 403 => "; give a token with --token",
+                    404 => "; say where its admin listener is with --admin",
+                    _ => "",
+                };
                 Failure::running(format!("the gateway at {base} refuses ({}): {message}{mend}", status.as_u16()))
             }
             _ => {

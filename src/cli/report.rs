@@ -154,10 +154,12 @@ fn as_csv(stats: &Value) -> String {
         .collect()
 }
 
-/// RFC 4180.
+/// RFC 4180; what a spreadsheet would take for a formula is kept from it.
 fn quoted(cell: &str) -> String {
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
+    let cell = if is_formula { format!("'{cell}") } else { cell.to_owned() };
     let plain = !cell.contains([',', '"', '\r', '\n']);
-    if plain { cell.to_owned() } else { format!("\"{}\"", cell.replace('"', "\"\"")) }
+    if plain { cell } else { format!("\"{}\"", cell.replace('"', "\"\"")) }
 }
 
 fn list<'v>(of: &'v Value, field: &str) -> &'v [Value] {
@@ -232,6 +234,12 @@ support  command  查询  1234  98.76%     1234       1234        0     0       
         );
         let commas = |line: &str| line.matches(',').count();
         assert!([1, 2, 4].iter().all(|n| commas(lines[*n]) == commas(lines[0])), "{text}");
+    }
+
+    #[test]
+    fn a_spreadsheet_meets_no_formula() {
+        let cells = ["=1+1", "@sum(a)", "-5", "+x,y", "价格", ""].map(quoted);
+        assert_eq!(cells, ["'=1+1", "'@sum(a)", "-5", "\"'+x,y\"", "价格", ""]);
     }
 
     #[test]

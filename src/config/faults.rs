@@ -4,11 +4,12 @@
 //! no settings out while anything stands here. No fault holds the value of a secret.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use url::Url;
 
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,12 +63,83 @@ impl fmt::Display for Faults {
 
 impl std::error::Error for Faults {}
 
-/// Where readers leave the faults they meet, and a digest of what they read.
+impl Reading {
+    fn told(&self) -> FileRead {
+        let mut values = toml::Value::Table(self.values.clone());
+        blank(&mut values, "", &self.secrets);
+        let digest = hex::encode(self.digest.clone().finalize());
+        // Whatever was parsed can be written.
+        FileRead { digest, shown: toml::to_string_pretty(&values).unwrap_or_default() }
+    }
+}
+
+/// Blanks what stands at these paths, unless it only says where the secret is to be found.
+fn blank(value: &mut toml::Value, path: &str, secrets: &BTreeSet<String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table.iter_mut() {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                blank(value, &path, secrets);
+            }
+        }
+        toml::Value::Array(items) => {
+            for (at, value) in items.iter_mut().enumerate() {
+                blank(value, &format!("{path}[{at}]"), secrets);
+            }
+        }
+        toml::Value::String(text) if secrets.contains(path) && !is_reference(text) => *text = veiled(text),
+        _ => {}
+    }
+}
+
+/// Of an address, where it leads but nothing that opens it; of any other text nothing.
+fn veiled(text: &str) -> String {
+    let Ok(mut url) = Url::parse(text) else { return BLANK.to_owned() };
+    // Refused where there is no host, and then no user either.
+    let hides = |user: &str| if user.is_empty() { "" } else { BLANK };
+    let (user, password) = (hides(url.username()), url.password().map(|_| BLANK));
+    if url.set_username(user).is_err() | url.set_password(password).is_err() && url.has_host() {
+        return BLANK.to_owned();
+    }
+    if url.query().is_some() {
+        url.set_query(Some(BLANK));
+    }
+    url.set_fragment(None);
+    if url.cannot_be_a_base() { BLANK.to_owned() } else { url.to_string() }
+}
+
+/// `${NAME}` and nothing else.
+fn is_reference(text: &str) -> bool {
+    text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).is_some_and(|name| !name.contains(['$', '}']))
+}
+
+/// Where readers leave the faults they meet, and what they read.
 #[derive(Default)]
 pub(super) struct Ledger {
     faults: RefCell<Vec<Fault>>,
-    digests: RefCell<BTreeMap<PathBuf, Sha256>>,
+    files: RefCell<BTreeMap<PathBuf, Reading>>,
 }
+
+/// A file while it is read.
+#[derive(Default)]
+struct Reading {
+    digest: Sha256,
+    values: toml::Table,
+    /// Paths of keys whose values nobody may see.
+    secrets: BTreeSet<String>,
+}
+
+/// What a file says, as far as others may know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileRead {
+    /// Of all that it says, variables and named files too: another one says that something changed, and tells nothing of it.
+    pub digest: String,
+    /// Its keys as TOML, secrets blank.
+    pub shown: String,
+}
+
+/// What stands for a secret.
+const BLANK: &str = "***";
 
 impl Ledger {
     /// Notes a fault. A key is blamed once: what a stand-in value breaks further on is not the user's to mend.
@@ -88,21 +160,73 @@ impl Ledger {
 
     /// Notes what a file says: its text, and the texts of what it names (variables, other files).
     pub(super) fn reads(&self, file: &Path, text: &str) {
-        let mut digests = self.digests.borrow_mut();
-        let digest = digests.entry(file.to_owned()).or_default();
-        digest.update(text.len().to_le_bytes());
-        digest.update(text);
+        let mut files = self.files.borrow_mut();
+        let reading = files.entry(file.to_owned()).or_default();
+        reading.digest.update(text.len().to_le_bytes());
+        reading.digest.update(text);
     }
 
-    /// A hex digest of what each file says: another one says that something changed, and tells nothing of it.
-    pub(super) fn digests(&self) -> BTreeMap<PathBuf, String> {
-        let digests = self.digests.borrow();
-        digests.iter().map(|(file, digest)| (file.clone(), hex::encode(digest.clone().finalize()))).collect()
+    /// Notes the keys of a file.
+    pub(super) fn holds(&self, file: &Path, values: &toml::Table) {
+        self.files.borrow_mut().entry(file.to_owned()).or_default().values.clone_from(values);
+    }
+
+    /// Notes that nobody may see what a key of a file says.
+    pub(super) fn hides(&self, file: &Path, key: String) {
+        self.files.borrow_mut().entry(file.to_owned()).or_default().secrets.insert(key);
+    }
+
+    /// What was read of each file.
+    pub(super) fn files(&self) -> BTreeMap<PathBuf, FileRead> {
+        let files = self.files.borrow();
+        files.iter().map(|(file, reading)| (file.clone(), reading.told())).collect()
     }
 
     /// All that was noted, if anything was.
     pub(super) fn close(self) -> Result<(), Faults> {
         let faults = self.faults.into_inner();
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_address_only_the_way_is_shown() {
+        for (text, shown) in [
+            (
+                "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=abc",
+                "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?***",
+            ),
+            ("redis://:hunter2@10.0.0.1:6379", "redis://:***@10.0.0.1:6379"),
+            ("mysql://gw:hunter2@db/records?ssl-mode=REQUIRED", "mysql://***:***@db/records?***"),
+            ("sqlite://data/records.db", "sqlite://data/records.db"),
+            ("0123-bare-key", "***"),
+            ("mailto:x", "***"),
+            ("Token1", "***"),
+        ] {
+            assert_eq!(veiled(text), shown);
+        }
+    }
+
+    #[test]
+    fn secrets_are_blank_wherever_they_stand_and_references_are_not() {
+        let ledger = Ledger::default();
+        let file = Path::new("gateway.toml");
+        let values =
+            "token = \"abc\"\nother = \"abc\"\n[[chats]]\nwebhook = \"${HOOK}\"\n[[chats]]\nwebhook = \"x${HOOK}\"\n";
+        ledger.reads(file, values);
+        ledger.holds(file, &values.parse().unwrap());
+        for key in ["token", "chats[0].webhook", "chats[1].webhook"] {
+            ledger.hides(file, key.to_owned());
+        }
+        let shown: toml::Table = ledger.files()[file].shown.parse().unwrap();
+        let expected: toml::Table =
+            "token = \"***\"\nother = \"abc\"\n[[chats]]\nwebhook = \"${HOOK}\"\n[[chats]]\nwebhook = \"***\"\n"
+                .parse()
+                .unwrap();
+        assert_eq!(shown, expected);
     }
 }

@@ -10,6 +10,7 @@ use url::{Host, Url};
 
 use super::alarms::alarms;
 use super::reader::{Table, quoted};
+use super::report::report;
 use super::route::{OFFICIAL_HOST, is_loopback};
 use super::settings::{
     Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Push, Scope, Sender, Server, Settings, Store,
@@ -17,10 +18,27 @@ use super::settings::{
 };
 use super::units::{self, Mend, show};
 use crate::model::Secret;
+use crate::telemetry::LogContent;
 use crate::zone::Zone;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What an app's file is most likely to hold by mistake; `kafka` and `telemetry` are told of by themselves.
+pub(super) const SECTIONS: [&str; 12] = [
+    "server",
+    "admin",
+    "wecom",
+    "store",
+    "database",
+    "dedup",
+    "workers",
+    "sender",
+    "alarms",
+    "log",
+    "kafka",
+    "telemetry",
+];
 
 /// The whole file; its apps are read after it.
 pub(super) fn settings(root: &mut Table) -> Settings {
@@ -36,6 +54,7 @@ pub(super) fn settings(root: &mut Table) -> Settings {
         workers: root.section("workers", workers),
         sender: root.section("sender", sender),
         alarms: root.section("alarms", |t| alarms(t, &wecom)),
+        report: root.section("report", |t| report(t, &wecom)),
         wecom,
         log: root.section("log", log),
         apps: Default::default(),
@@ -49,6 +68,10 @@ pub(super) fn settings(root: &mut Table) -> Settings {
     if root.take("kafka").is_some() {
         root.fault("kafka", "pushes from Kafka are not available in this version: remove the section");
     }
+    root.belong_elsewhere(
+        &super::app::SECTIONS,
+        "is of one app, and belongs in its file, apps/<id>.toml beside this one",
+    );
     root.section("telemetry", |t| {
         if t.take("otlp").is_some() {
             t.fault("otlp", "exporting traces is not available in this version: remove the key; GET /metrics is there");
@@ -343,9 +366,11 @@ fn push(t: &mut Table, database: &Database) -> Push {
 
 fn log(t: &mut Table) -> Log {
     let formats = [("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
+    let contents = [("none", LogContent::None), ("digest", LogContent::Digest), ("full", LogContent::Full)];
     Log {
         format: t.word("format", &formats).unwrap_or(LogFormat::Auto),
         level: t.parsed("level", log_level).unwrap_or_else(|| "info".into()),
+        content: t.word("content", &contents).unwrap_or_default(),
     }
 }
 

@@ -6,7 +6,7 @@
 //! - `faults`: what is wrong, and the ledger where readers leave it;
 //! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings, `files` what
 //!   they name;
-//! - `gateway`, `alarms`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - `gateway`, `alarms`, `report`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
 //! - [`settings`]: the result.
 
 mod action;
@@ -21,6 +21,7 @@ mod llm;
 mod manners;
 mod memory;
 mod reader;
+mod report;
 mod route;
 mod rules;
 mod session;
@@ -38,8 +39,9 @@ use std::sync::Arc;
 use app::AppFile;
 use expand::Environment;
 use faults::Ledger;
-pub use faults::{Fault, Faults};
+pub use faults::{Fault, Faults, FileRead};
 use reader::Source;
+pub(crate) use reader::nearest;
 pub(crate) use route::is_loopback;
 pub use settings::Settings;
 
@@ -51,11 +53,11 @@ pub fn load(path: &Path) -> Result<Settings, Faults> {
     load_with(path, &|name| std::env::var(name).ok())
 }
 
-/// A digest of what each file of a configuration says, by its name: `gateway.toml` or `apps/<id>.toml`.
-pub type Digests = BTreeMap<String, String>;
+/// What each file of a configuration says, by its name: `gateway.toml` or `apps/<id>.toml`.
+pub type Files = BTreeMap<String, FileRead>;
 
 /// What the files say now, good or not.
-pub fn digests(path: &Path) -> Digests {
+pub fn look_at(path: &Path) -> Files {
     let ledger = Ledger::default();
     let _ = read(path, &|name| std::env::var(name).ok(), &ledger);
     named(path, &ledger)
@@ -69,11 +71,11 @@ fn load_with(path: &Path, environment: &Environment) -> Result<Settings, Faults>
     Ok(Settings { files, ..settings })
 }
 
-/// Digests by the names that operators are told.
-fn named(gateway: &Path, ledger: &Ledger) -> Digests {
+/// What was read, by the names that operators are told.
+fn named(gateway: &Path, ledger: &Ledger) -> Files {
     let folder = gateway.parent().unwrap_or(Path::new(""));
     let name = |file: PathBuf| file.strip_prefix(folder).unwrap_or(&file).display().to_string();
-    ledger.digests().into_iter().map(|(file, digest)| (name(file), digest)).collect()
+    ledger.files().into_iter().map(|(file, read)| (name(file), read)).collect()
 }
 
 /// Reads everything; what comes out is of use only while the ledger holds no fault.
@@ -84,7 +86,8 @@ fn read(path: &Path, environment: &Environment, ledger: &Ledger) -> Settings {
     let mut settings = read.unwrap_or_else(|| unknown_settings(&gateway));
     let apps = apps(&gateway, &settings);
     let alarms = alarms::robot(&gateway, &settings.alarms, &settings.wecom);
-    route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms), ledger);
+    let report = report::robot(&gateway, &settings.report, &settings.alarms, &settings.wecom);
+    route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms).chain(&report), ledger);
     if readable {
         memory::check(&gateway, &settings, &apps);
         folder(&gateway, &settings.store.path);

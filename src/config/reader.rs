@@ -34,7 +34,10 @@ impl<'a> Source<'a> {
             .inspect(|text| self.ledger.reads(&self.file, text))
             .and_then(|text| text.parse::<toml::Table>().map_err(|e| syntax_fault(&text, &e)));
         match parsed {
-            Ok(values) => Some(Table::open(self, String::new(), values, read)),
+            Ok(values) => {
+                self.ledger.holds(&self.file, &values);
+                Some(Table::open(self, String::new(), values, read))
+            }
             Err(message) => {
                 self.ledger.note(&self.file, "", message);
                 None
@@ -91,6 +94,11 @@ impl<'a> Table<'a> {
         self.source.ledger.reads(&self.source.file, text);
     }
 
+    /// Notes that nobody may see what a key says.
+    fn hides(&self, key: &str) {
+        self.source.ledger.hides(&self.source.file, self.path_of(key));
+    }
+
     /// The dotted path of a key of this table.
     pub(super) fn path_of(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
@@ -120,6 +128,15 @@ impl<'a> Table<'a> {
     pub(super) fn take(&mut self, key: &'static str) -> Option<Value> {
         self.known.push(key);
         self.values.remove(key)
+    }
+
+    /// Blames keys that only another file has.
+    pub(super) fn belong_elsewhere(&mut self, keys: &[&str], where_to: &str) {
+        for key in keys {
+            if self.values.remove(*key).is_some() {
+                self.fault(key, format!("{where_to}: move it there"));
+            }
+        }
     }
 
     /// Drops what is left, unjudged: for tables whose fault has been told already.
@@ -176,6 +193,7 @@ impl<'a> Table<'a> {
 
     /// A string that isn't blank and that no fault may quote.
     pub(super) fn secret(&mut self, key: &'static str) -> Option<Secret> {
+        self.hides(key);
         self.filled(key).map(Secret::new)
     }
 
@@ -192,6 +210,7 @@ impl<'a> Table<'a> {
         key: &'static str,
         parse: impl FnOnce(&str) -> Result<T, Mend>,
     ) -> Option<T> {
+        self.hides(key);
         let value = self.take(key)?;
         let text = self.text_of(key, value)?;
         parse(&text.value).map_err(|mend| self.fault(key, mend)).ok()
@@ -332,7 +351,7 @@ pub(super) fn quoted<T: AsRef<str>>(words: &[T]) -> String {
 }
 
 /// The known word that one was most likely to mean, if any is near.
-pub(super) fn nearest<'w, T: AsRef<str>>(word: &str, known: &'w [T]) -> Option<&'w str> {
+pub(crate) fn nearest<'w, T: AsRef<str>>(word: &str, known: &'w [T]) -> Option<&'w str> {
     let bound = (word.chars().count() / 3).max(1);
     let distance = |known: &&str| strsim::damerau_levenshtein(word, known);
     known.iter().map(AsRef::as_ref).min_by_key(distance).filter(|near| distance(near) <= bound)

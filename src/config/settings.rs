@@ -3,8 +3,10 @@
 
 mod alarms;
 mod llm;
+mod log;
 mod manners;
 mod push;
+mod records;
 mod restart;
 mod session;
 mod ways;
@@ -20,11 +22,12 @@ use url::Url;
 pub use manners::{Audience, Manners, Only, Terms};
 
 pub use self::llm::{AnswerFormat, LlmAction};
+pub use self::log::{Log, LogFormat};
+pub use self::records::{Database, Report};
 pub use self::session::{Session, SessionScope};
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
-use crate::zone::Zone;
 pub use alarms::{AlarmHook, Alarms};
 pub use push::Push;
 pub use ways::{Api, Chat, ChatWay, Gateway, OnUnknown, Webhook};
@@ -52,12 +55,14 @@ pub struct Settings {
     pub push: Push,
     /// `[alarms]`
     pub alarms: Alarms,
+    /// `[report]`
+    pub report: Report,
     /// `[log]`
     pub log: Log,
     /// `apps/<id>.toml`, by id.
     pub apps: BTreeMap<String, Arc<App>>,
     /// What the files said.
-    pub files: super::Digests,
+    pub files: super::Files,
 }
 
 impl Settings {
@@ -166,21 +171,6 @@ pub enum Backend {
     Redis,
 }
 
-/// The records.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Database {
-    /// `sqlite://…` or `mysql://…`; may hold a password.
-    pub url: Secret,
-    /// How long records are kept.
-    pub retain: Duration,
-    /// Most journal lines that wait for the database.
-    pub journal_limit: u64,
-    /// In which days of statistics begin.
-    pub zone: Zone,
-    /// How long statistics are kept.
-    pub stats_retain: Duration,
-}
-
 /// Deduplication.
 #[derive(Clone, Debug)]
 pub struct Dedup {
@@ -225,26 +215,6 @@ pub struct Sender {
     pub lease: Duration,
     /// See [`crate::store::Turn`].
     pub head_start: Duration,
-}
-
-/// Logging.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Log {
-    /// Text on a terminal, JSON otherwise, unless said.
-    pub format: LogFormat,
-    /// A `tracing` filter: `info`, `wecom_gateway=debug`, …
-    pub level: String,
-}
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Text on a terminal, JSON otherwise.
-    Auto,
-    /// JSON.
-    Json,
-    /// Text.
-    Text,
 }
 
 /// One WeCom app.

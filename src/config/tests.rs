@@ -4,6 +4,7 @@ mod alarms;
 mod apps;
 mod process;
 mod push;
+mod report;
 mod rules;
 mod whole;
 

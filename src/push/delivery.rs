@@ -98,6 +98,7 @@ impl Maker<'_> {
                     route: route.digest,
                     expires_at: task.expires_at,
                     received_at: self.now,
+                    queued_at: self.now,
                 })
             }
             Err(reason) => {

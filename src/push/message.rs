@@ -80,8 +80,8 @@ fn fitting(said: &Value, limits: &Limits) -> Result<Value, TaskFault> {
         let text = format!("has {bytes} bytes, at most {most} are taken by the channel: {mend}");
         return Err(TaskFault::new(format!("message.{msgtype}.content"), text));
     }
-    let others = said.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-    if let Some(name) = others.filter(|name| *name != "msgtype" && *name != msgtype).next() {
+    let mut others = said.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    if let Some(name) = others.find(|name| *name != "msgtype" && *name != msgtype) {
         return Err(super::read::unknown("message.", name, &["msgtype", msgtype]));
     }
     parts.pop().ok_or_else(|| TaskFault::new("message", "says nothing"))

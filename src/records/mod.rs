@@ -34,8 +34,7 @@ pub use archive::exchange;
 use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
-pub(crate) use query::rfc3339;
-pub use query::{AwaitedPush, DeliveryItem, EndedDelivery, MessageItem};
+pub use query::{AwaitedPush, DeliveryItem, EndedDelivery, MessageItem, rfc3339};
 pub use stats::{ChatStats, Copies, CopyBatch, Figures, Hit, Latencies, Replies, RuleStats, Scope, Stats};
 
 /// How long a statement waits for another's lock, and a caller for a connection.

@@ -12,7 +12,7 @@ use super::page::{Cursor, Page};
 use super::trail::{DECISIVE, PASSING};
 use super::{Records, RecordsError};
 use crate::model::{Delivery, MessageKey, Outcome, task_msg_id};
-use crate::store::{CONTENT, Stage};
+use crate::store::{CONTENT, DISCARDED, Stage};
 use crate::task::AWAITING_MEMBER;
 
 /// Most stages of one kind that are shown of a message. Only stopped copies and repeated tries can be more.
@@ -97,7 +97,7 @@ pub struct AwaitedPush {
 }
 
 /// Unix ms as RFC 3339 with milliseconds; a number that is no time stays a number.
-pub(crate) fn rfc3339(ms: i64) -> String {
+pub fn rfc3339(ms: i64) -> String {
     Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| format!("{time:.3}"))
 }
 
@@ -195,7 +195,7 @@ impl Records {
         rows.fetch_all(self.reading().await?).await?.iter().map(awaited).collect()
     }
 
-    /// Deliveries in one of `states`, newest first.
+    /// Deliveries in one of `states`, newest first; not those that an operator discarded: they wait for nobody.
     ///
     /// # Errors
     /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
@@ -212,9 +212,9 @@ impl Records {
             let rows = sqlx::query(
                 "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at \
                 FROM deliveries d JOIN messages m ON m.id = d.message \
-                WHERE d.state = ? AND d.at <= ? AND (d.at < ? OR d.id < ?) ORDER BY d.at DESC, d.id DESC LIMIT ?",
+                WHERE d.state = ? AND (d.reason IS NULL OR d.reason <> ?) AND d.at <= ? AND (d.at < ? OR d.id < ?) ORDER BY d.at DESC, d.id DESC LIMIT ?",
             );
-            let rows = rows.bind(state.as_str()).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
+            let rows = rows.bind(state.as_str()).bind(DISCARDED).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
             for row in rows.fetch_all(self.reading().await?).await? {
                 found.push((row.try_get("at")?, delivery(&row)?));
             }

@@ -111,6 +111,7 @@ mod tests {
             route: RouteDigest::of("group_robot", "A"),
             expires_at: 1000,
             received_at: 0,
+            queued_at: 0,
         }
     }
 

@@ -115,6 +115,9 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let settled: Vec<&Delivery> = deliveries(head).take(spoken_of).collect();
     settled.iter().for_each(|delivery| trail::log_decision(delivery, &decision));
     alarm(context, &settled, &decision, sent.as_ref());
+    if let Some(state) = decision.state.filter(|_| delivery.push.is_some()) {
+        context.metrics.push_ended(&delivery.app, state);
+    }
     let route = route.ok();
     let go_on = route.as_ref().filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
         route: route.digest.clone(),
@@ -197,19 +200,28 @@ async fn begin(context: &Context, head: &ClaimedReply, route: &Route, carried: u
     insist(context, "begin", || context.store.begin(vec![begin.clone()])).await
 }
 
+/// How long ago that was, Unix ms; clocks of several machines may differ a little.
+fn since(at: i64) -> Duration {
+    Duration::from_millis(u64::try_from(now_ms().saturating_sub(at)).unwrap_or(0))
+}
+
 async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route: &Route) -> Sent {
     let channel = route.channel.kind();
+    if head.attempts == 0 && head.refusals == 0 && !head.begun {
+        let waiting = deliveries(head).take(parcel.count).filter(|delivery| delivery.queued_at > 0);
+        waiting.for_each(|delivery| context.metrics.begun(since(delivery.queued_at)));
+    }
     let start = Instant::now();
     let reply = route.channel.send(&context.wire, &parcel.message).await;
     let sent = Sent { channel, verdict: verdict(channel, &reply), reply, elapsed: start.elapsed() };
     context.metrics.sent(channel.as_str(), sent.verdict.as_str(), sent.elapsed);
     if sent.verdict == Verdict::Delivered {
         for delivery in deliveries(head).take(parcel.count).filter(|delivery| delivery.push.is_none()) {
-            let since_arrival = u64::try_from(now_ms().saturating_sub(delivery.received_at)).unwrap_or(0);
-            context.metrics.delivered(Duration::from_millis(since_arrival));
+            context.metrics.delivered(since(delivery.received_at));
         }
     }
-    trail::log_sent(&head.delivery, parcel.count, &sent);
+    let content = context.in_force.settings().log.content.of_body(&parcel.message);
+    trail::log_sent(&head.delivery, parcel.count, content, &sent);
     match app_state(channel, sent.verdict) {
         AppState::Held => {
             let app = &head.delivery.app;

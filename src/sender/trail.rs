@@ -1,8 +1,7 @@
 //! What is said of a delivery afterwards: its journal line, its chat's last error, its log lines.
 //!
-//! Contents are told by digest only, but for what did not end well: that is kept to be sent again by hand, and never shown.
-//! What WeCom and the network said comes cleaned from [`crate::wecom::verdict`] and
-//! [`super::channel`].
+//! Contents are told by digest, in logs as `[log] content` says; what did not end well is kept to be sent again by hand, and never
+//! shown. What WeCom and the network said comes cleaned from [`crate::wecom::verdict`] and [`super::channel`].
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -166,8 +165,8 @@ pub(super) fn last_error(decision: &Decision, sent: Option<&Sent>) -> Option<Str
     Some(sent.map_or_else(|| reason.to_owned(), Sent::in_words))
 }
 
-/// Logs a request and what came of it; `merged` deliveries from this one on left with it.
-pub(super) fn log_sent(delivery: &Delivery, merged: usize, sent: &Sent) {
+/// Logs a request and what came of it; `merged` deliveries from this one on left with it, as `content` tells.
+pub(super) fn log_sent(delivery: &Delivery, merged: usize, content: Option<String>, sent: &Sent) {
     let [app, chat_id, sender_key, msg_id] = delivery.key.parts();
     info!(
         request_id = delivery.request_id,
@@ -177,6 +176,7 @@ pub(super) fn log_sent(delivery: &Delivery, merged: usize, sent: &Sent) {
         msg_id,
         delivery = delivery.id,
         merged,
+        content,
         channel = sent.channel.as_str(),
         verdict = sent.verdict.as_str(),
         errcode = sent.errcode(),
@@ -238,6 +238,7 @@ mod tests {
             route: crate::model::RouteDigest::of("group_robot", "A"),
             expires_at: 1,
             received_at: 2,
+            queued_at: 0,
         };
         let told = |delivery: &Delivery, decision: &Decision| lines(&[delivery], decision, None).remove(0).detail;
         let dropped = told(&delivery, &Decision::too_old());

@@ -1,7 +1,7 @@
 //! The fake WeCom on loopback: every way by which a gateway may send, as WeCom serves it, which checks what reaches it.
 //!
 //! - `webhook`: group robots, known by their keys, and their uploads;
-//! - `api`: `gettoken`, `message/send`, `appchat/send`;
+//! - `api`: `gettoken`, `agent/get`, `message/send`, `appchat/send`;
 //! - `contacts`: `externalcontact/get`, `externalcontact/groupchat/get`;
 //! - `customers`: `externalcontact/add_msg_template`, and what is told of it;
 //! - `once`: an aibot's `response_url`s, and a plain JSON gateway;
@@ -40,7 +40,8 @@ use super::wire::{Scissors, WireListener};
 
 /// The outlet of `gettoken`.
 pub const GETTOKEN: &str = "gettoken";
-
+/// The outlet of `agent/get`.
+pub const AGENT: &str = "agent/get";
 /// The outlet of `externalcontact/get`.
 pub const CONTACT: &str = "externalcontact/get";
 /// The outlet of `externalcontact/groupchat/get`.
@@ -200,6 +201,11 @@ impl FakeWeCom {
     /// Tokens that were given out are over (42001).
     pub fn end_tokens(&self) {
         self.desk.outlets().apps.end_tokens();
+    }
+
+    /// An administrator has switched all apps off, as far as `agent/get` tells.
+    pub fn switch_apps_off(&self) {
+        self.desk.outlets().apps.closed = 1;
     }
 
     /// How long tokens live from now on.

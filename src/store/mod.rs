@@ -43,7 +43,7 @@ pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
 pub use late::{Answered, LateAnswer, LateTicket, Waiting};
 pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChange};
 pub use notes::{Note, NoteWrite, Noted};
-pub use operators::{ByHand, CONFIRMED, Operated, Operation, Tuning};
+pub use operators::{ByHand, CONFIRMED, DISCARDED, Operated, Operation, Tuning};
 pub use options::Options;
 pub use outage::Outage;
 pub use pushes::{
@@ -51,7 +51,7 @@ pub use pushes::{
 };
 pub use session::{Exchange, Remembered};
 pub use spool::{Appended, Spool, Spooled};
-pub use status::{ChatStatus, Depth};
+pub use status::{ChatStatus, Depth, LOOKED_AT, ParkedFor};
 pub use wakeups::Wakeups;
 
 /// Why a store call failed. In every case it may have been applied: repeat it as it is or not at all.
@@ -391,13 +391,15 @@ pub trait Store: Send + Sync + 'static {
     /// Finishes handled messages.
     async fn commit(&self, batch: Vec<Commit>) -> Result<Vec<Committed>>;
 
-    /// Leases up to `want` outbound lanes by turn. Never claims a lane that is parked.
+    /// Leases up to `want` outbound lanes by turn, never one that is parked. While lanes of replies wait, every fourth is one of
+    /// pushes alone; what they leave is for those.
     async fn claim_replies(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedReply>>;
 
     /// The step right before a request is written.
     async fn begin(&self, batch: Vec<Begin>) -> Result<Vec<Begun>>;
 
-    /// Finishes begun deliveries and, where asked, goes on with the next of the lane.
+    /// Finishes begun deliveries and, where asked, goes on with the next of the lane: of replies, unless the turn of another is
+    /// before its own or pushes are due for their share; of pushes, unless a reply waits or other pushes are before it.
     async fn settle(&self, batch: Vec<Settle>) -> Result<Vec<Settled>>;
 
     /// Prolongs leases; `false` says lost.

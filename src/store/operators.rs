@@ -69,12 +69,14 @@ impl ByHand {
         match self {
             Self::Resend => None,
             Self::Delivered => Some(CONFIRMED),
-            Self::Discard => Some("discarded"),
+            Self::Discard => Some(DISCARDED),
             Self::Expire => Some(EXPIRED),
         }
     }
 }
 
+/// Why a delivery counts as dropped that nobody misses: it waits for nobody any more.
+pub const DISCARDED: &str = "discarded";
 /// Why a delivery counts as delivered of which somebody said so.
 pub const CONFIRMED: &str = "confirmed";
 

@@ -5,13 +5,13 @@
 pub struct Options {
     /// 1..=99, fixed at first start.
     pub shards: u16,
-    /// Most messages and deliveries that may wait in all of it before an enqueue is refused as `StoreFull`. What was
+    /// Most messages and deliveries that may wait in all of it before an enqueue or a push is refused as `StoreFull`. What was
     /// taken once is never refused by it: replies and late answers are bounded by their lane alone. Redis counts by
     /// shard, an equal part each.
     pub max_waiting: u64,
     /// A message whose lease ended so many times without a commit or a release is dead as `poison`; at least 1.
     pub poison_after: u32,
-    /// Redis: so many replicas must have a write before `enqueue`, `begin` and a fused begin answer.
+    /// Redis: so many replicas must have a write before `enqueue`, `queue_pushes`, `begin` and a fused begin answer.
     pub replicas: u32,
     /// Embedded: whether the disk must have a write before it is answered. Without it an answer survives the end of the
     /// process, but not that of the machine.

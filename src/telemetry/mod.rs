@@ -1,14 +1,18 @@
 //! What the gateway says of itself: logs, metrics, and whether its loops are alive.
 
+pub mod content;
 pub mod health;
 pub mod logs;
 pub mod metrics;
+mod recent;
 
 use std::sync::Arc;
 
 use crate::alarms::Alarms;
+pub use content::LogContent;
 pub use health::Health;
 pub use metrics::Metrics;
+pub use recent::{Callback, Recent};
 
 /// Where a loop tells how it fares. Clones are the same.
 #[derive(Clone)]

@@ -6,6 +6,8 @@
 //! is never called unsent. Codes: "全局错误码", developer.work.weixin.qq.com/document/path/90313; `errmsg` is
 //! unstable text and decides nothing.
 
+use std::net::IpAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +43,10 @@ pub enum ChannelKind {
 }
 
 impl ChannelKind {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::GroupRobot, Self::AppMessage, Self::AppChat, Self::ResponseUrl, Self::JsonGateway];
+
     /// The word used in routes, trails, metrics and logs.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -214,13 +220,28 @@ pub fn read_answer(status: u16, body: &[u8]) -> Reply {
     Reply::Http { status, code: errcode.map(|errcode| (errcode, errmsg())) }
 }
 
+/// In front of the address that WeCom saw.
+const FROM_IP: &str = "from ip:";
+
+/// The address that an `errmsg` quotes, and where it stands with what leads up to it.
+fn seen_at(errmsg: &str) -> Option<(Range<usize>, &str)> {
+    let start = errmsg.to_ascii_lowercase().find(FROM_IP)?;
+    let address = errmsg[start + FROM_IP.len()..].trim_start();
+    let length = address.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(address.len());
+    Some((start..errmsg.len() - address.len() + length, &address[..length]))
+}
+
+/// The address from which WeCom saw us call, where its answer says so: what has to be entered there to be allowed (60020).
+pub fn seen_address(body: &[u8]) -> Option<IpAddr> {
+    let answer: Value = serde_json::from_slice(body).ok()?;
+    seen_at(answer["errmsg"].as_str()?)?.1.parse().ok()
+}
+
 /// An `errmsg` as logs and trails may hold it. WeCom adds `from ip: 203.0.113.7`, which is our address.
 fn shown(errmsg: &str) -> String {
     let mut text = errmsg.to_owned();
-    while let Some(start) = text.to_ascii_lowercase().find("from ip:") {
-        let address = text[start + "from ip:".len()..].trim_start();
-        let length = address.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(address.len());
-        let rest = address[length..].to_owned();
+    while let Some((Range { start, end }, _)) = seen_at(&text) {
+        let rest = text.split_off(end);
         text.truncate(text[..start].trim_end_matches([' ', ',']).len());
         text.push_str(&rest);
     }

@@ -4,19 +4,24 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use wecom_gateway::model::{MessageKey, Secret, now_ms};
+use wecom_gateway::records::Records;
+use wecom_gateway::records::trail::Recorded;
 use wecom_gateway::sim::scenario::robot_app;
 use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario, robot_text};
+use wecom_gateway::store::{Line, Stage};
 use wecom_gateway::zone::Zone;
 
+use crate::crash::process::Gateway;
 use crate::mariadb_server::MariaDb;
 use crate::on_both_stores;
-use crate::world::{APP, On, TEST, World, caller, key};
+use crate::world::{APP, On, TEST, World, caller, caller_at, key};
 
 on_both_stores!(a_day_says_what_came_and_what_became_of_it);
 
 /// A zone in which it is noon or a little later: no test meets midnight there.
 fn noon() -> String {
-    let hour = i64::from(Zone::default().at(wecom_gateway::model::now_ms()).hour());
+    let hour = i64::from(Zone::default().at(now_ms()).hour());
     // These names count westwards.
     match hour - 12 {
         0 => "Etc/GMT".to_owned(),
@@ -79,15 +84,16 @@ async fn two_gateways_count_into_the_same_day() {
     let (other, scenario) =
         world.beside(|fake, scenario| shape(fake, scenario.app(APP, robot_app(fake, APP, &["c1".into()])))).await;
     let there = caller(&other, &scenario, APP);
-    let post = async |msg_id: &str| {
-        world.say("c1", "u1", msg_id, "/query 1").await;
-        assert_eq!(there.post(&robot_text("c1", "u1", msg_id, "/query 1")).await, Some(200));
+    let post = async |n: u64| {
+        let (msg_id, text) = (format!("m{n}"), format!("/query {n}"));
+        world.say("c1", "u1", &msg_id, &text).await;
+        assert_eq!(there.post(&robot_text("c1", "u1", &msg_id, &text)).await, Some(200));
     };
     let counted = async {
-        for n in 0..20 {
+        for n in 1..=20 {
             // The first is the message, the second is stopped by the store, the others by each gateway's own window.
-            post(&format!("m{n}")).await;
-            post(&format!("m{n}")).await;
+            post(n).await;
+            post(n).await;
         }
         world.api("stats", |stats| stats["total"]["duplicates"] == 60 && stats["total"]["delivered"] == 20).await
     };
@@ -220,4 +226,66 @@ async fn what_cannot_be_asked_is_one_sentence_and_its_code() {
         assert!(why.contains(word) && !why.contains("guess\"") && !why.contains("l00k"), "{args:?}: {why}");
     }
     world.end().await;
+}
+
+/// The robot that the summary goes to.
+const ROBOT: &str = "report-robot";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn yesterday_is_told_to_a_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("records.db").display());
+    let records = Records::open(&Secret::new(&url)).await.unwrap().in_zone(Zone::named(&noon()).unwrap());
+    let yesterday = now_ms() - 24 * 3_600_000;
+    let line = |stage, detail: Value| {
+        let detail = detail.as_object().cloned().unwrap_or_default();
+        let line = Line { stage, request_id: "r1".into(), key: MessageKey::new(APP, "c1", "u1", "m1"), detail };
+        Recorded::parse(&format!("{yesterday}\t{line}")).unwrap()
+    };
+    let handled = json!({"trigger": "command", "rule": "command:query", "replies": [{"id": "r1.0", "digest": "d"}]});
+    let settled = json!({"delivery": "r1.0", "state": "delivered", "latency_ms": 320});
+    let lines = [(Stage::Accepted, json!({})), (Stage::Handled, handled), (Stage::Settled, settled)];
+    records.write(lines.map(|(stage, detail)| line(stage, detail)).to_vec()).await.unwrap();
+    records.close().await;
+    let shape = |fake: &FakeWeCom, scenario: Scenario| {
+        let scenario = scenario.set("database", "url", url.as_str()).set("database", "zone", noon());
+        scenario.set("report", "webhook", fake.webhook(ROBOT, "ops")).set("report", "at", "00:00")
+    };
+    let world = World::with(On::Embedded, &["c1"], Options::default(), shape).await;
+    let told = world.fake.until(|fake| fake.texts(ROBOT).len() == 1);
+    tokio::time::timeout(TEST, told).await.expect("within its time");
+    let text = world.fake.texts(ROBOT).remove(0);
+    assert!(text.contains("消息 1：命令 1") && text.contains("1. query：1 次（100.00%），平均 320 毫秒"), "{text}");
+    // Another start tells it no second time, however long it is up.
+    let world = world.restart_while(|_| {}).await;
+    world.fence("c1", "u1").await;
+    assert_eq!(world.fake.texts(ROBOT).len(), 1);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn log_lines_tell_of_contents_as_asked() {
+    const WORDS: &str = "打13800138000找我";
+    for (content, words, digest) in [("none", false, false), ("digest", false, true), ("full", true, false)] {
+        let fake = FakeWeCom::start(Options::default()).await.unwrap();
+        let app = robot_app(&fake, APP, &["c1".into()]);
+        let scenario = Scenario::new(&fake).unwrap().app(APP, app).set("log", "content", content);
+        let gateway = Gateway::start(&scenario.write().unwrap(), None).await.unwrap();
+        let caller = caller_at(gateway.callbacks, &scenario, APP);
+        let said = async {
+            assert_eq!(caller.post(&robot_text("c1", "u1", "m1", &format!("/echo {WORDS}"))).await, Some(200));
+            fake.until(|fake| fake.texts(&key("c1")) == [WORDS]).await;
+            gateway.terminate().await.said
+        };
+        let said = tokio::time::timeout(TEST, said).await.expect("within its time");
+        assert!(!said.contains("13800138000"), "{said}");
+        let lines: Vec<&str> =
+            said.lines().filter(|line| line.contains("message handled") || line.contains("\"sent\"")).collect();
+        assert_eq!(lines.len(), 2, "{said}");
+        for line in lines {
+            assert_eq!(line.contains("打138****8000找我"), words, "{content}: {line}");
+        }
+        assert_eq!(said.contains("digest"), digest, "{said}");
+        fake.stop().await;
+    }
 }

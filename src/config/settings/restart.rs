@@ -19,6 +19,7 @@ impl Settings {
             push: _,
             alarms,
             log,
+            report: _,
             apps: _,
             files: _,
         } = self;
@@ -33,7 +34,8 @@ impl Settings {
         kept.put_back("workers", workers, &before.workers);
         kept.put_back("sender", sender, &before.sender);
         kept.put_back("alarms", alarms, &before.alarms);
-        kept.put_back("log", log, &before.log);
+        kept.put_back("log.format", &mut log.format, &before.log.format);
+        kept.put_back("log.level", &mut log.level, &before.log.level);
         kept.0
     }
 }

@@ -39,6 +39,7 @@ fn reply(route: RouteDigest, bound: bool) -> Delivery {
         repeat_until: None,
         expires_at: 0,
         received_at: 0,
+        queued_at: 0,
     }
 }
 

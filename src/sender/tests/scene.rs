@@ -129,6 +129,7 @@ impl Scene {
                 repeat_until: None,
                 expires_at: now_ms() + 600_000,
                 received_at: message.received_at,
+                queued_at: message.received_at,
             };
             change(&mut delivery);
             delivery
@@ -262,7 +263,12 @@ impl Scene {
             sender: self.sender.clone(),
             push: settings::Push { keep: MINUTE, ask_after: MINUTE },
             alarms: settings::Alarms { webhook: None, hook: None, window: MINUTE },
-            log: settings::Log { format: settings::LogFormat::Text, level: "info".to_owned() },
+            log: settings::Log {
+                format: settings::LogFormat::Text,
+                level: "info".to_owned(),
+                content: crate::telemetry::LogContent::Digest,
+            },
+            report: settings::Report { webhook: None, at: jiff::civil::time(9, 0, 0, 0) },
             files: Default::default(),
             apps: BTreeMap::from([(APP.to_owned(), Arc::new(app))]),
         }

@@ -14,7 +14,7 @@ use super::api::Apps;
 use super::contacts::Book;
 use super::customers::Asked;
 use super::webhook::Media;
-use super::{Arrived, CONTACT, CUSTOMER_GROUP, GETTOKEN, SEND_RESULT};
+use super::{AGENT, Arrived, CONTACT, CUSTOMER_GROUP, GETTOKEN, SEND_RESULT};
 use crate::sim::behaviour::{Answer, Behaviour, Gate, Options, Rate, Refusal};
 use crate::sim::ledger::Ledger;
 use crate::sim::violation::Violation;
@@ -119,7 +119,7 @@ impl Desk {
         let dice = options.mix.as_ref().map(|mix| (StdRng::seed_from_u64(mix.seed), mix.of.clone()));
         let (apps, media, book, asked) = (Apps::default(), Media::default(), Book::default(), Asked::default());
         let mut outlets = Outlets { by_key: HashMap::new(), arrived: Vec::new(), apps, media, book, asked, dice };
-        [GETTOKEN, CONTACT, CUSTOMER_GROUP, SEND_RESULT].iter().for_each(|key| outlets.open(key, ""));
+        [GETTOKEN, AGENT, CONTACT, CUSTOMER_GROUP, SEND_RESULT].iter().for_each(|key| outlets.open(key, ""));
         Self { outlets: Mutex::new(outlets), options, ledger }
     }
 
@@ -248,6 +248,9 @@ pub(super) fn answer(code: i64, more: Value) -> Response {
         40014 => "invalid access_token",
         42001 => "access_token expired",
         45009 => "api freq out of limit",
+        60020 => {
+            "not allow to access from your ip, hint: [1700000000], from ip: 203.0.113.7, more info at https://open.work.weixin.qq.com/devtool/query?e=60020"
+        }
         93000 => "invalid webhook url",
         _ => "scripted",
     };

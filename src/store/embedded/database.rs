@@ -86,7 +86,8 @@ impl Drop for Database {
 pub(in crate::store) fn connect(file: &Path, fsync: bool) -> Result<Connection> {
     let conn = Connection::open(file)?;
     conn.busy_timeout(BUSY)?;
-    conn.set_prepared_statement_cache_capacity(64);
+    // More than there are texts.
+    conn.set_prepared_statement_cache_capacity(128);
     // Plans must not depend on bound values: else each `LIMIT ?` is planned anew whenever its value changes.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;

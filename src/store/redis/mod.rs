@@ -234,7 +234,7 @@ impl Store for RedisStore {
             let answer = self.link.run(&scripts::CLAIM_REPLIES, &shard.prefix, &args).await;
             let brought = answer.and_then(decode::claimed_replies).map(|(claimed, now_due, are_left)| {
                 due = now_due;
-                visits.extend(are_left.then_some((shard, true)));
+                visits.extend((are_left && !may_have_the_rest).then_some((shard, true)));
                 claimed
             });
             if !claims.take(brought)? {
@@ -368,13 +368,8 @@ impl Store for RedisStore {
 
     async fn depth(&self) -> Result<Depth> {
         let mut sum = Depth::default();
-        for value in self.everywhere(&scripts::DEPTH, &[]).await? {
-            let depth = decode::depth(value)?;
-            sum.waiting += depth.waiting;
-            sum.in_lanes += depth.in_lanes;
-            sum.out_lanes += depth.out_lanes;
-            sum.parked += depth.parked;
-            sum.journal += depth.journal;
+        for value in self.everywhere(&scripts::DEPTH, &[LOOKED_AT.to_string()]).await? {
+            sum = sum.and(decode::depth(value)?);
         }
         Ok(sum)
     }

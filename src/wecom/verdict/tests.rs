@@ -225,3 +225,19 @@ fn words_are_distinct() {
     words.dedup();
     assert_eq!(words.len(), all);
 }
+
+#[test]
+fn the_address_that_wecom_saw_is_read_and_no_other() {
+    let body = |errmsg: &str| serde_json::json!({"errcode": 60020, "errmsg": errmsg}).to_string().into_bytes();
+    for (errmsg, address) in [
+        ("not allow to access from your ip, hint: [1700], from ip: 203.0.113.7, more info at https://x", "203.0.113.7"),
+        ("From IP:2001:db8::1", "2001:db8::1"),
+    ] {
+        assert_eq!(seen_address(&body(errmsg)), address.parse().ok(), "{errmsg}");
+    }
+    for errmsg in ["ok", "from ip:", "from ip: , more", "from ip: nowhere"] {
+        assert_eq!(seen_address(&body(errmsg)), None, "{errmsg}");
+    }
+    assert_eq!(shown("from ip:"), "");
+    assert_eq!(seen_address(b"<html>"), None);
+}

@@ -89,6 +89,7 @@ impl Desk {
             records,
             reloader: Arc::new(Reloader::new(in_force.clone(), None)),
             in_force,
+            recent: Arc::default(),
             alarms: Alarms::unheard(Arc::default()),
             metrics: Arc::default(),
             health: Arc::default(),
@@ -169,6 +170,7 @@ impl Desk {
             repeat_until: None,
             expires_at: now_ms() + 600_000,
             received_at: message.received_at,
+            queued_at: message.received_at,
         };
         let detail = json!({"rule": "echo", "trigger": "command", "action": "reply", "outcome": "queued",
             "reason": null, "replies": [{"id": id, "digest": "d"}], "elapsed_ms": 1});

@@ -113,6 +113,7 @@ pub fn reply(request_id: &str, chat: &str, seq: usize, text: &str) -> Delivery {
         repeat_until: None,
         expires_at: now_ms() + 60_000,
         received_at: now_ms(),
+        queued_at: now_ms(),
     }
 }
 
@@ -442,6 +443,7 @@ macro_rules! contract_suite {
                 a_lane_of_pushes_waits_among_pushes_wherever_it_comes_from
                 a_lease_of_a_push_that_ended_still_finishes
                 a_reply_behind_pushes_takes_its_lane_along
+                a_lane_taken_along_stands_where_its_reply_would
                 no_lane_goes_on_with_a_push_while_a_reply_waits
                 a_lane_of_replies_leaves_pushes_their_share
                 pushes_wake_their_side;
@@ -476,6 +478,7 @@ macro_rules! contract_suite {
                 a_trim_by_the_slower_reader_is_passed_over
                 what_is_kept_of_a_batch_goes_to_the_end
                 the_depth_is_told
+                the_oldest_is_told
                 a_chat_tells_its_state
                 a_dead_chat_tells_its_route_and_last_error
                 busy_chats_are_those_with_something_waiting;

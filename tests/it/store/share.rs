@@ -187,6 +187,17 @@ pub async fn a_reply_behind_pushes_takes_its_lane_along(fixture: &impl Fixture) 
     assert_eq!(send(&store, Fate::Delivered).await.delivery.id, "t-more.0");
 }
 
+/// Where its reply would stand by itself, however heavy its pushes were.
+pub async fn a_lane_taken_along_stands_where_its_reply_would(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let chats = chats_of_one_shard(fixture, 2);
+    queue_pushes_to(&store, weight(100), &chats[1], 1).await;
+    queue_texts(&store, &chats[0], &["hi"]).await;
+    pass(Duration::from_millis(2)).await;
+    queue_texts(&store, &chats[1], &["hi"]).await;
+    assert_eq!((next_chat(&store).await, next_chat(&store).await), (chats[0].clone(), chats[1].clone()));
+}
+
 pub async fn no_lane_goes_on_with_a_push_while_a_reply_waits(fixture: &impl Fixture) {
     let store = fixture.store();
     let chats = chats_of_one_shard(fixture, 3);

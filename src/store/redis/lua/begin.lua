@@ -11,5 +11,6 @@ return each(function(lane, lease, delivery, merged, route, limit, window_ms, lea
   if not head or head.id ~= delivery or merged > 1 and merged > redis.call('LLEN', K.list('out', lane)) then
     return { 'lost', 0 }
   end
-  return { begin_head(lane, lease, delivery, merged, route, limit, window_ms, lease_ms) }
+  local begun, wait = begin_head(lane, lease, delivery, merged, route, limit, window_ms, lease_ms)
+  return { begun, wait }
 end)

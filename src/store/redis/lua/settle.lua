@@ -93,8 +93,8 @@ local function another_is_first(lane, head, ahead, pushes_are_due)
   return first and first < turn
 end
 
-local function next_item(lane, head, begun, behind)
-  local tries = read_tries(lane, head.id)
+local function next_item(lane, head, begun, tries, behind)
+  tries = tries or read_tries(lane, head.id)
   return { 'next', begun, head.entry, tries.attempts, tries.refusals, failures_of(lane), behind or {} }
 end
 
@@ -106,18 +106,18 @@ local function go_on_with_next(lane, lease, merged, ahead, route, limit, window_
   end
   if merged > 1 then
     prolong('out', lane, lease_ms)
-    return next_item(lane, head, '', may_join(lane, head))
+    return next_item(lane, head, '', nil, may_join(lane, head))
   end
-  local begun, wait = '', 0
+  local begun, wait, tries = '', 0, nil
   if head.route == route and now <= head.expires then
-    begun, wait = begin_head(lane, lease, head.id, 1, route, limit, window_ms, lease_ms)
+    begun, wait, tries = begin_head(lane, lease, head.id, 1, route, limit, window_ms, lease_ms)
     if begun == 'paced' or begun == 'paused' then
       return { 'parked', begun, wait }
     end
   else
     prolong('out', lane, lease_ms)
   end
-  return next_item(lane, head, begun)
+  return next_item(lane, head, begun, tries)
 end
 
 return each(function(lane, lease, delivery, merged, fate, first, second, last_error, change, weight, head_start,

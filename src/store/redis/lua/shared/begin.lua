@@ -1,6 +1,6 @@
 -- The step right before a request is written, which carries `merged` deliveries from the head of a lane that is ours.
--- Answers `go` (attempt marked, place in the window taken), `dead` (by this very route; the lease stays), or, with the
--- lane parked and the lease given back, `paused` or `paced` and for how many ms.
+-- Answers `go` (attempt marked, place in the window taken; after the ms also what was tried with the head), `dead` (by this
+-- very route; the lease stays), or, with the lane parked and the lease given back, `paused` or `paced` and for how many ms.
 local PAUSE_MS = 60000
 
 -- The window is full when its `limit`-th last send is still inside: the list needs no counting and no sweeping.
@@ -30,7 +30,7 @@ local function begin_head(lane, lease, delivery, merged, route, limit, window_ms
       prolong('out', lane, lease_ms)
       return 'dead', 0
     elseif dead then
-      redis.call('HDEL', K.chat(lane), 'dead')
+      revive(lane)
     end
     local wait = pace_wait(lane, limit, window_ms)
     if wait > 0 then
@@ -44,5 +44,5 @@ local function begin_head(lane, lease, delivery, merged, route, limit, window_ms
   else
     prolong('out', lane, lease_ms)
   end
-  return 'go', 0
+  return 'go', 0, tries
 end

@@ -1,0 +1,48 @@
+//! `GET /configuration`: the files that are in force, secrets blank; `POST /reload`: reads them again, as SIGHUP does.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use serde::Serialize;
+
+use super::auth::Operator;
+use super::{AdminState, Failure};
+use crate::setup::{ReloadError, Reloaded};
+
+/// What is in force.
+#[derive(Debug, Serialize)]
+pub(super) struct Configuration {
+    files: Vec<File>,
+}
+
+/// One file.
+#[derive(Debug, Serialize)]
+struct File {
+    /// `gateway.toml` or `apps/<id>.toml`
+    name: String,
+    /// Its keys as TOML, without comments; a secret is `***`, or the `${…}` that leads to it.
+    text: String,
+}
+
+/// The files in force.
+pub(super) async fn get(State(state): State<AdminState>) -> Json<Configuration> {
+    let settings = state.settings();
+    let mut files: Vec<File> =
+        settings.files.iter().map(|(name, read)| File { name: name.clone(), text: read.shown.clone() }).collect();
+    // The process before its apps.
+    files.sort_by_key(|file| file.name.contains('/'));
+    Json(Configuration { files })
+}
+
+/// Takes the files as they are now: all of them, or none.
+pub(super) async fn reload(
+    State(state): State<AdminState>,
+    Extension(who): Extension<Operator>,
+) -> Result<Json<Reloaded>, Failure> {
+    state.reloader.reload(&who.name).await.map(Json).map_err(|error| match error {
+        ReloadError::Faults(_) | ReloadError::Rules(_) => {
+            Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration_faults", error.to_string())
+        }
+        ReloadError::NoFile => Failure::new(StatusCode::CONFLICT, "no_file", error.to_string()),
+    })
+}

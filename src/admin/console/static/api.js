@@ -1,0 +1,58 @@
+// Asking the gateway. Every error comes out as one sentence that can be shown; a refused token leads to the login.
+
+const KEY = "wecom-gateway-token";
+
+export const token = {
+  get: () => sessionStorage.getItem(KEY) ?? "",
+  set: (value) => (value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY)),
+};
+
+export class Refused extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+async function send(path, options = {}) {
+  const headers = { ...options.headers };
+  if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, headers, cache: "no-store" });
+  } catch {
+    throw new Refused(0, "unreachable", "");
+  }
+  if (answer.ok) return answer;
+  const body = await answer.json().catch(() => ({}));
+  const refused = new Refused(answer.status, body.error?.code ?? `http_${answer.status}`, body.error?.message ?? "");
+  if (answer.status === 401) document.dispatchEvent(new CustomEvent("login-wanted"));
+  throw refused;
+}
+
+const api = (path) => `/api/v1/${path}`;
+
+export const get = async (path) => (await send(api(path))).json();
+
+export const text = async (path) => (await send(path)).text();
+
+export const change = async (method, path, body) => {
+  const answer = await send(api(path), {
+    method,
+    headers: { "Content-Type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  return answer.json().catch(() => null);
+};
+
+// A list, page by page: `more` brings the next items, and says whether there are still more.
+export function list(path) {
+  let cursor = "";
+  return async () => {
+    const glue = path.includes("?") ? "&" : "?";
+    const page = await get(`${path}${cursor && `${glue}cursor=${encodeURIComponent(cursor)}`}`);
+    cursor = page.next ?? "";
+    return { items: page.items, more: Boolean(page.next) };
+  };
+}

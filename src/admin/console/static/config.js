@@ -1,0 +1,30 @@
+// What is in force, with secrets blank; and reading it again.
+
+import { change, get } from "./api.js";
+import { button, card, confirm, el, empty, head, region, toast } from "./ui.js";
+import { t } from "./words.js";
+
+export function config(main) {
+  const body = el("div", { style: "display:grid;gap:1rem" }), told = el("div");
+  const refresh = region(body, () => get("configuration"), ({ files }) => files.length
+    ? files.map((file) => card(file.name, el("pre", el("code", file.text)))) : card(null, empty(t("loaded"), "")));
+
+  async function reload() {
+    if (!(await confirm(t("reload_ask"), t("reload_hint"), t("reload"), false))) return;
+    told.replaceChildren();
+    try {
+      const { changed, added, removed, needs_restart } = await change("POST", "reload");
+      const files = [...changed, ...added.map((name) => `+ ${name}`), ...removed.map((name) => `− ${name}`)];
+      toast(files.length ? t("reloaded", files.join(", ")) : t("reloaded_none"));
+      if (needs_restart.length) told.append(card(null, t("needs_restart", needs_restart.join(", "))));
+      await refresh(true);
+    } catch (error) {
+      if (error.status === 401) return;
+      const lines = (error.message || t("unreachable")).split("\n");
+      told.append(el("div.state.fault", { role: "alert", style: "text-align:left" }, el("strong", t("faults")), el("ul", lines.map((line) => el("li", line)))));
+    }
+  }
+
+  main.append(head(t("config"), button(t("reload"), reload, "first")), el("p.soft.small", { style: "margin:0" }, t("files_hint")), told, body);
+  refresh();
+}

@@ -1,0 +1,73 @@
+// The shell: pages by the address behind #, login, language, theme.
+
+import { token } from "./api.js";
+import { button, el } from "./ui.js";
+import { isChinese, t, useLanguage } from "./words.js";
+import { now } from "./now.js";
+import { chats } from "./chats.js";
+import { find } from "./find.js";
+import { settle } from "./settle.js";
+import { stats } from "./stats.js";
+import { apps } from "./apps.js";
+import { config } from "./config.js";
+
+const PAGES = { now, chats, find, settle, stats, apps, config };
+const THEME = "wecom-gateway-theme";
+
+let leave = () => {};
+
+function page() {
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  return [Object.hasOwn(PAGES, name) ? name : "now", decodeURIComponent(rest.join("/"))];
+}
+
+function draw() {
+  leave();
+  const [name, argument] = page();
+  const main = el("main");
+  document.getElementById("app").replaceChildren(el("header", bar(name)), main);
+  leave = PAGES[name](main, argument) ?? (() => {});
+}
+
+function bar(current) {
+  const links = Object.keys(PAGES).map((name) => el("a", { href: `#/${name}`, "aria-current": name === current && "page" }, t(name)));
+  const tools = el("div.tools",
+    button(t("language"), () => { useLanguage(isChinese() ? "en" : "zh"); draw(); }, "plain"),
+    button("◐", turnTheme, "plain"),
+    token.get() && button(t("logout"), () => { token.set(""); login(); }, "plain"));
+  tools.children[1].setAttribute("aria-label", t("theme"));
+  return el("div.bar", el("span.brand", "wecom-gateway"), el("nav", links), tools);
+}
+
+function turnTheme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const shown = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
+  useTheme(shown === "dark" ? "light" : "dark");
+}
+
+function useTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  localStorage.setItem(THEME, theme);
+}
+
+function login() {
+  leave();
+  leave = () => {};
+  document.title = `${t("login")} · wecom-gateway`;
+  const field = el("input", { type: "password", autocomplete: "current-password", "aria-label": t("token"), required: true });
+  const wrong = token.get() && el("div.tag.bad", { role: "alert" }, t("login_refused"));
+  token.set("");
+  const form = el("form.row", { onsubmit: (event) => { event.preventDefault(); token.set(field.value.trim()); draw(); } },
+    // For whatever keeps passwords: it wants to know whose.
+    el("input", { type: "text", autocomplete: "username", value: "wecom-gateway", hidden: true }), field, el("button.first", { type: "submit" }, t("login")));
+  document.getElementById("app").replaceChildren(
+    el("main", el("section.card.login", el("h1", "wecom-gateway"), el("p.soft", { style: "margin:0" }, t("login_hint")), wrong, form)));
+  field.focus();
+}
+
+const theme = localStorage.getItem(THEME);
+if (theme) useTheme(theme);
+useLanguage();
+addEventListener("hashchange", draw);
+document.addEventListener("login-wanted", login);
+draw();

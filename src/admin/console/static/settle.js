@@ -1,0 +1,75 @@
+// What did not end well, to be settled by hand: one or many.
+
+import { change, list } from "./api.js";
+import { attempt, button, confirm, el, empty, head, moment, region, table, tag, toast } from "./ui.js";
+import { mood, t } from "./words.js";
+
+const STATES = ["", "unknown", "dead", "dropped"];
+const ACTIONS = { resend: ["resend", "resend_hint", false], delivered: ["delivered_act", "delivered_hint", false], discard: ["discard", "discard_hint", true] };
+
+export function settle(main, wanted) {
+  const state = STATES.includes(wanted) ? wanted : "";
+  let shown = [], next, more = false;
+  const chosen = new Set();
+  const body = el("div"), box = el("section.card", body), many = el("div.row");
+  const refresh = region(body, load, () => rows());
+
+  async function load() {
+    shown = [];
+    chosen.clear();
+    next = list(`deliveries?limit=100${state && `&state=${state}`}`);
+    await bring();
+  }
+  async function bring() {
+    const page = await next();
+    shown.push(...page.items);
+    more = page.more;
+  }
+
+  function rows() {
+    drawMany();
+    if (!shown.length) return empty(t("settle_none"), t("settle_none_hint"));
+    return [table(columns, shown), more && el("div.row", { style: "margin-top:.8rem" }, button(t("more"), async () => { await attempt(bring, ""); body.replaceChildren(...rows()); }))].filter(Boolean);
+  }
+
+  function drawMany() {
+    const labels = Object.entries(ACTIONS).map(([action, [label, , danger]]) => button(t(label), () => act(action, shown.filter((one) => chosen.has(one.id))), danger ? "danger" : ""));
+    many.replaceChildren(...(chosen.size ? [el("span.soft", t("selected", chosen.size)), ...labels]
+      : shown.length ? [button(t("select_all"), () => { shown.forEach((one) => chosen.add(one.id)); body.replaceChildren(...rows()); })] : []));
+  }
+
+  async function act(action, deliveries) {
+    const [label, hint, danger] = ACTIONS[action];
+    if (!(await confirm(t("settle_ask", t(label), deliveries.length), t(hint), t(label), danger))) return;
+    let done = 0;
+    const faults = [];
+    for (const delivery of deliveries) {
+      try {
+        await change("POST", `deliveries/${encodeURIComponent(delivery.id)}`, { action });
+        done += 1;
+      } catch (error) {
+        if (error.status === 401) return;
+        faults.push(error.message || t("unreachable"));
+      }
+    }
+    toast(faults.length ? t("settled_some", done, faults.length, faults[0]) : t("settled_done", done), faults.length > 0);
+    // The records follow within half a second; what is settled here goes at once.
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    await refresh(true);
+  }
+
+  const box1 = (delivery) => el("input", { type: "checkbox", checked: chosen.has(delivery.id), "aria-label": delivery.id,
+    onchange: (event) => { event.target.checked ? chosen.add(delivery.id) : chosen.delete(delivery.id); drawMany(); } });
+  const columns = [
+    { label: "", of: box1 },
+    { label: t("state"), of: (one) => el("div", tag(t(one.state), mood(one.state)), el("div.under", one.reason ?? "", one.errcode != null && ` · ${one.errcode}`)) },
+    { label: t("chat"), of: (one) => el("div", one.chat, el("div.under", one.app)) },
+    { label: t("delivery"), of: (one) => el("a.mono", { href: `#/find/${encodeURIComponent(one.id)}` }, one.id) },
+    { label: t("when"), of: (one) => el("span.small", moment(one.at)) },
+    { label: "", actions: true, of: (one) => Object.entries(ACTIONS).map(([action, [label, , danger]]) => button(t(label), () => act(action, [one]), danger ? "danger" : "")) },
+  ];
+  const tabs = STATES.map((one) => el("a", { href: `#/settle/${one}`, "aria-current": one === state && "true" }, one ? t(one) : t("all")));
+
+  main.append(head(t("settle"), button(t("refresh"), () => refresh())), el("div.row", el("nav", tabs), many), box);
+  refresh();
+}

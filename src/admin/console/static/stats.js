@@ -1,0 +1,96 @@
+// A day in figures: in all, by what set messages off, by chat; and as CSV.
+
+import { get } from "./api.js";
+import { button, card, count, el, empty, head, region, span, table } from "./ui.js";
+import { meaning, t } from "./words.js";
+
+const share = (rate) => (rate === null || rate === undefined ? "–" : `${(rate * 100).toFixed(1)}%`);
+
+// The whole day: the list of chats comes page by page.
+async function day(date) {
+  let cursor = "", whole;
+  do {
+    const page = await get(`stats?limit=500${date && `&date=${date}`}${cursor && `&cursor=${encodeURIComponent(cursor)}`}`);
+    if (whole) whole.items.push(...page.items); else whole = page;
+    cursor = page.next;
+  } while (cursor);
+  return whole;
+}
+
+export function stats(main, wanted) {
+  let shown;
+  const field = el("input", { type: "date", "aria-label": t("day"), onchange: () => { location.hash = `#/stats/${field.value}`; } });
+  field.value = wanted;
+  const body = el("div", { style: "display:grid;gap:1rem" });
+  const refresh = region(body, async () => (shown = await day(wanted)), (found) => {
+    field.value = found.date;
+    return found.total.messages || found.total.replies || found.total.duplicates ? parts(found) : card(null, empty(t("stats_none"), t("stats_none_hint")));
+  });
+  main.append(head(t("stats"), field, button(t("csv"), () => shown && save(shown)), button(t("refresh"), () => refresh())), body);
+  refresh();
+}
+
+function parts({ total, rules, items, zone }) {
+  const tile = (label, value, under) => el("section.card.tile", el("div.label", label), el("div.value", value), under && el("div.soft.small", under));
+  const { latency_ms: slow } = total;
+  return [
+    el("div.tiles", tile(t("messages"), count(total.messages), zone), tile(t("replies"), count(total.replies)), tile(t("success"), share(total.success_rate), ended(total)),
+      tile(t("copies"), count(total.duplicates)), tile(t("latency"), span(slow?.mean), slow && `${t("p50")} ${span(slow.p50)} · P95 ${span(slow.p95)} · P99 ${span(slow.p99)}`)),
+    card(t("hits"), bars(Object.entries(total.hits).filter(([, hits]) => hits > 0).map(([word, hits]) => [meaning(word), hits]))),
+    rules.length > 0 && card(t("by_rule"), table(columns([
+      { label: t("rule"), of: (one) => el("div", one.rule, el("div.under", `${one.app} · ${meaning(one.trigger)}`)) },
+      { label: t("hits"), number: true, of: (one) => `${count(one.hits)} (${share(one.hit_rate)})` }]), rules)),
+    items.length > 0 && card(t("by_chat"), table(columns([
+      { label: t("chat"), of: (one) => el("div", one.name ?? one.chat, el("div.under.mono", `${one.app} / ${one.chat}`)) },
+      { label: t("messages"), number: true, of: (one) => count(one.messages) },
+      { label: t("copies"), number: true, of: (one) => count(one.duplicates) }]), items)),
+  ].filter(Boolean);
+}
+
+const ended = ({ unknown, dead, dropped }) => [["unknown", unknown], ["dead", dead], ["dropped", dropped]].filter(([, number]) => number > 0)
+  .map(([word, number]) => `${meaning(word)} ${count(number)}`).join(" · ");
+
+const columns = (first) => [...first,
+  { label: t("replies"), number: true, of: (one) => count(one.replies) },
+  { label: t("success"), number: true, of: (one) => share(one.success_rate) },
+  { label: t("mean"), number: true, of: (one) => span(one.latency_ms?.mean) },
+  { label: "P95", number: true, of: (one) => span(one.latency_ms?.p95) },
+  { label: "P99", number: true, of: (one) => span(one.latency_ms?.p99) }];
+
+function bars(rows) {
+  const most = Math.max(...rows.map(([, value]) => value), 1);
+  return el("div", { role: "list", style: "display:grid;gap:.5rem;grid-template-columns:max-content 1fr max-content;align-items:center" },
+    rows.map(([label, value]) => [el("span.soft.small", label), meter(value / most), el("span", { style: "text-align:right" }, count(value))]));
+}
+
+function meter(part) {
+  const bar = el("div.meter", el("i"));
+  bar.firstChild.style.width = `${(part * 100).toFixed(1)}%`;
+  return bar;
+}
+
+const COLUMNS = ["kind", "app", "chat", "name", "rule", "messages", "hits", "duplicates", "replies", "delivered", "unknown", "dead", "dropped", "success_rate", "mean_ms", "p50_ms", "p95_ms", "p99_ms"];
+
+// Cells that a spreadsheet would take for a formula are kept from it.
+function cell(value) {
+  const text = String(value ?? "");
+  const plain = /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
+  return /[",\n\r]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
+}
+
+export function csv({ total, rules, items }) {
+  const late = (one) => [one.latency_ms?.mean, one.latency_ms?.p50, one.latency_ms?.p95, one.latency_ms?.p99];
+  const rest = (one) => [one.replies, one.delivered, one.unknown, one.dead, one.dropped, one.success_rate, ...late(one)];
+  const hits = (one) => Object.values(one.hits).reduce((sum, number) => sum + number, 0);
+  const rows = [COLUMNS, ["total", "", "", "", "", total.messages, hits(total), total.duplicates, ...rest(total)],
+    ...rules.map((one) => ["rule", one.app, "", "", `${one.trigger} ${one.rule}`, "", one.hits, "", ...rest(one)]),
+    ...items.map((one) => ["chat", one.app, one.chat, one.name, "", one.messages, hits(one), one.duplicates, ...rest(one)])];
+  return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+}
+
+function save(shown) {
+  // The mark tells a spreadsheet that this is UTF-8.
+  const address = URL.createObjectURL(new Blob(["\ufeff", csv(shown)], { type: "text/csv;charset=utf-8" }));
+  el("a", { href: address, download: `wecom-gateway-${shown.date}.csv` }).click();
+  URL.revokeObjectURL(address);
+}

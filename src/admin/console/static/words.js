@@ -1,0 +1,89 @@
+// Every text of the console, in Chinese and English. `{0}` is filled in.
+
+const WORDS = {
+  now: ["现在", "Now"], chats: ["会话", "Chats"], find: ["查找", "Find"], settle: ["待处理", "To settle"],
+  stats: ["统计", "Statistics"], apps: ["应用", "Apps"], config: ["配置", "Configuration"],
+
+  unreachable: ["连不上网关：它停了，或网络不通", "The gateway can't be reached: it is down, or the network is"],
+  went_wrong: ["没有成功", "That did not work"], http_fault: ["HTTP {0}", "HTTP {0}"], try_again: ["重试", "Try again"],
+  cancel: ["取消", "Cancel"], more: ["更多", "More"], refresh: ["刷新", "Refresh"], close: ["关闭", "Close"], all: ["全部", "All"],
+  login: ["登录", "Log in"], logout: ["退出", "Log out"], token: ["令牌", "Token"],
+  login_hint: ["填入 gateway.toml 里 [admin] tokens 的一个令牌。只保存在这个浏览器标签页里。", "Enter one of [admin] tokens of gateway.toml. It is kept in this browser tab only."],
+  login_refused: ["令牌不对", "No such token"], theme: ["明暗", "Theme"], language: ["English", "中文"],
+  forbidden: ["这个令牌的权限不够", "This token may not do that"],
+
+  rate_in: ["收到回调 / 秒", "Callbacks / s"], rate_done: ["处理消息 / 秒", "Messages handled / s"], rate_out: ["送达 / 秒", "Delivered / s"],
+  latency: ["收到到送达", "Arrival to delivery"], p50: ["中位", "median"], p95: ["P95", "P95"], waiting: ["等待中", "Waiting"],
+  lanes_in: ["待处理的队列", "Lanes to handle"], lanes_out: ["待发送的会话", "Chats to send to"], parked: ["暂停中的会话", "Chats set aside"],
+  journal: ["未入库的记录", "Lines not yet recorded"], spool: ["暂存", "Spool"], store: ["存储", "Store"], up: ["正常", "up"], down: ["连不上", "unreachable"],
+  draining: ["正在停止", "stopping"], ready: ["可以接收回调", "takes callbacks"], not_ready: ["不能接收回调", "takes no callbacks"],
+  refused_in: ["拒绝的回调 / 分", "Refused callbacks / min"], duplicates_in: ["拦下的重复 / 分", "Copies stopped / min"], ended_badly: ["未送达 / 分", "Not delivered / min"],
+  first_look: ["正在取第二个读数…", "Waiting for a second reading…"], last_minutes: ["最近 {0}", "last {0}"], callbacks_by: ["回调的应答", "Answers to callbacks"], sends_by: ["发送的结果", "What sends came to"],
+  handled_as: ["处理的结果", "What handling decided"], nothing_yet: ["启动以来还没有", "None since the start"], unrecorded: ["未入库", "unrecorded"],
+
+  chat: ["会话", "Chat"], app: ["应用", "App"], depth: ["等待", "Waits"], oldest: ["最久", "Longest"], why: ["原因", "Why"], weight: ["权重", "Weight"], state: ["状态", "State"],
+  last_error: ["最近的错误", "Last error"], pause: ["暂停", "Pause"], resume: ["恢复", "Resume"], revive: ["复活", "Revive"], unmute: ["解除静音", "Unmute"], set_weight: ["权重…", "Weight…"],
+  chats_none: ["没有会话", "No chats"], chats_none_hint: ["在应用的文件里加 [[chats]]，或等第一条消息。", "Add [[chats]] to an app's file, or wait for a first message."],
+  only_waiting: ["只看有情况的", "Only those with something going on"], filter: ["按名称或 id 过滤", "Filter by name or id"], nothing_matches: ["没有符合的", "Nothing matches"], nothing_matches_hint: ["换个条件再看。", "Try another filter."],
+  paused_done: ["已暂停 {0}", "{0} is paused"], resumed_done: ["已恢复 {0}", "{0} goes on"], revived_done: ["已复活 {0}", "{0} is revived"], unmuted_done: ["{0} 可以说话了", "{0} may speak again"], weight_done: ["{0} 的权重是 {1}", "{0} has weight {1}"],
+  weight_ask: ["{0} 的权重", "Weight of {0}"], weight_hint: ["1 到 100，越大越先发。清空则回到配置文件里的值。", "1 to 100, heavier goes first. Empty: back to what the file says."], save: ["保存", "Save"],
+  pause_ask: ["暂停 {0}？", "Pause {0}?"], pause_hint: ["不再开始新的发送，直到恢复；等待的回复照常变老。", "Nothing more is begun there until it is resumed; what waits grows old meanwhile."],
+  wakes: ["{0} 后继续", "goes on in {0}"], muted: ["已静音", "muted"],
+
+  find_hint: ["msg_id、request_id、delivery id 或 task id", "msg_id, request_id, delivery id or task id"], find_go: ["查找", "Find"],
+  find_start: ["一条消息的全过程", "The whole way of a message"], find_start_hint: ["填入任意一个 id：收到、规则、动作、排队、发送、结果，都在这里。", "Enter any id: arrived, rule, action, queued, sent, how it ended: all of it is here."],
+  find_none: ["没有 “{0}” 的记录", "Nothing is known of “{0}”"], find_none_hint: ["id 要完整。半秒前发生的可能还没入库；超过保留期的已经删除。", "The id must be whole. What happened within half a second may not be recorded yet; what is older than the records' retention is gone."],
+  message: ["消息", "Message"], sender: ["发送者", "Sender"], outcome: ["结果", "Outcome"], reason: ["原因", "Reason"], took: ["用时", "took"], after_start: ["+{0}", "+{0}"],
+
+  delivery: ["投递", "Delivery"], when: ["时间", "When"], errcode: ["错误码", "errcode"], resend: ["重发", "Send again"], delivered_act: ["已送达", "It arrived"], discard: ["放弃", "Discard"],
+  settle_none: ["没有待处理的", "Nothing to settle"], settle_none_hint: ["所有投递都有了明确的结果。", "Every delivery has come to a clear end."],
+  unknown: ["结果未知", "unknown"], dead: ["被拒绝", "dead"], dropped: ["已丢弃", "dropped"], selected: ["已选 {0} 条", "{0} selected"], select_all: ["全选", "Select all"], trail: ["过程", "Trail"],
+  settle_ask: ["{0}：{1} 条", "{0}: {1} deliveries"], resend_hint: ["原样再发一次。如果其实已经送达，对方会看到两次。", "The same message is sent once more. Where it did arrive, people see it twice."],
+  discard_hint: ["不再处理，记为放弃。", "Nobody misses it; it is recorded as discarded."], delivered_hint: ["以你的话为准，记为已送达。", "On your word it counts as delivered."], settled_done: ["完成 {0} 条", "{0} settled"], settled_some: ["完成 {0} 条，{1} 条没有成功：{2}", "{0} settled, {1} were not: {2}"],
+
+  day: ["日期", "Day"], messages: ["消息", "Messages"], replies: ["回复", "Replies"], hits: ["命中", "Hits"], success: ["送达率", "Delivered"], copies: ["拦下的重复", "Copies stopped"], mean: ["平均", "mean"],
+  stats_none: ["这一天没有消息", "No messages on that day"], stats_none_hint: ["换一天看看。", "Choose another day."], by_rule: ["按触发", "By trigger"], by_chat: ["按会话", "By chat"], csv: ["导出 CSV", "CSV"], rule: ["触发", "Trigger"],
+
+  callback_url: ["回调地址", "Callback path"], kind: ["类型", "Kind"], access_token: ["access_token", "access_token"], hold: ["整体暂停", "Held"], held_no: ["没有", "no"], trusted_address: ["可信 IP", "Trusted address"], trusted_ok: ["没有被拒绝过", "nothing refused"],
+  recent: ["最近的回调", "Last callbacks"], recent_none: ["这个进程还没有收到回调", "This process has had no callback yet"], recent_none_hint: ["企业微信后台的 URL 要指到反向代理，代理再转到这个地址。", "The URL in WeCom's console must lead to your proxy, and from there to this address."],
+  accepted: ["接收", "accepted"], refused: ["拒绝", "refused"], apps_none: ["没有应用", "No apps"], apps_none_hint: ["在 apps/ 下放一个 <id>.toml，然后重新加载配置。", "Put a file <id>.toml into apps/, then reload the configuration."],
+  strangers: ["发给不存在的应用", "To apps that don't exist"], token_good: ["有效，还剩 {0}", "good for {0}"], token_none: ["还没有", "none yet"], token_refused: ["被拒绝：{0}", "refused: {0}"], no_api: ["不用 API", "uses no API"], of_process: ["此进程", "this process"],
+
+  loaded: ["生效中的配置", "What is in force"], reload: ["重新加载", "Reload"], reload_ask: ["重新加载配置？", "Reload the configuration?"], reload_hint: ["全部文件都没有错误才会生效；否则一切照旧。", "It is taken only where no file has a fault; else everything stays as it is."],
+  reloaded_none: ["没有变化", "Nothing changed"], reloaded: ["已生效：{0}", "In force: {0}"], needs_restart: ["重启后才生效：{0}", "After a restart only: {0}"], files_hint: ["密钥不显示；${…} 按文件里的写法显示。", "Secrets are blank; ${…} stands as in the file."], faults: ["没有生效，请修改：", "Not taken; mend these:"],
+};
+
+const KEY = "wecom-gateway-language";
+const preferred = () => (navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en");
+let language = localStorage.getItem(KEY) ?? preferred();
+
+export const isChinese = () => language === "zh";
+
+export function useLanguage(next = language) {
+  language = next;
+  localStorage.setItem(KEY, next);
+  document.documentElement.lang = next === "zh" ? "zh-CN" : "en";
+}
+
+export function t(key, ...values) {
+  const words = WORDS[key];
+  if (!words) return key;
+  return words[isChinese() ? 0 : 1].replace(/\{(\d)\}/g, (_, n) => values[n] ?? "");
+}
+
+// Words of the gateway's own, which stay as they are in logs and API, with what they mean beside them.
+const MEANINGS = {
+  active: ["正常", "active"], paced: ["限速中", "paced"], backing_off: ["退避中", "backing off"], paused: ["已暂停", "paused"], dead: ["已失效", "dead"],
+  pace: ["等速率窗口", "its robot's window"], back_off: ["失败后退避", "a failure before"], hold: ["应用被暂停", "its app is held"], pause: ["人工暂停", "an operator"], answer: ["等应答", "an answer"], turn: ["排队", "its turn"],
+  queued: ["排队中", "queued"], delivered: ["已送达", "delivered"], ignored: ["未触发", "ignored"], blocked: ["敏感词", "blocked"], silent: ["动作不回复", "silent"], waiting: ["等迟到的回复", "waiting"],
+  duplicate: ["重复", "duplicate"], dropped: ["已丢弃", "dropped"], unknown: ["结果未知", "unknown"], resent: ["已重发", "resent"],
+  accepted: ["收到并存下", "taken"], pushed: ["推送入队", "push queued"], expired: ["过期", "given up"], handled: ["处理完", "handled"], answered: ["迟到的回复", "late answer"], retried: ["再试", "tried again"], settled: ["发送结束", "send ended"], operated: ["人工处理", "by an operator"],
+  group_robot: ["群机器人", "group robot"], app: ["自建应用", "app"], aibot: ["智能机器人", "smart robot"], json: ["JSON 网关", "JSON gateway"],
+  command: ["命令", "command"], keyword: ["关键词", "keyword"], mention: ["@机器人", "mention"], binding: ["绑定", "binding"], chatter: ["闲聊", "chatter"],
+};
+export const meaning = (word) => MEANINGS[word]?.[isChinese() ? 0 : 1] ?? word;
+
+const GOOD = ["active", "delivered", "answered", "up"];
+const BAD = ["dead", "unknown", "unreachable"];
+const WARN = ["paced", "backing_off", "paused", "dropped", "blocked", "waiting", "retried", "expired"];
+export const mood = (word) => (GOOD.includes(word) ? "good" : BAD.includes(word) ? "bad" : WARN.includes(word) ? "warn" : "");
