@@ -407,6 +407,8 @@ mod tests {
             errcode: Some(7),
             at: 8,
             care: None,
+            msgid: None,
+            left_out: None,
         };
         assert_eq!(rows, [expected]);
         // The store's clock went back in between.

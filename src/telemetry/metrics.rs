@@ -169,6 +169,7 @@ impl Metrics {
         r.register("results_told", "Ends of pushed deliveries written to the results topic", self.results_told.clone());
         r.register("spooled", "Messages acked into the spool while the store did not take them", self.spooled.clone());
         r.register("replayed", "Spooled messages that the store took", self.replayed.clone());
+        r.register("results_told", "Ends of pushed deliveries written to the results topic", self.results_told.clone());
     }
 
     fn name_histograms(&mut self) {
@@ -210,6 +211,11 @@ impl Metrics {
         );
         r.register("spool_fill_ratio", "How full the spool is, 0 to 1", self.spool_fill.clone());
         r.register("spool_depth", "Messages in the spool, acked and not yet in the store", self.spool_depth.clone());
+        r.register(
+            "kafka",
+            "How Kafka is read, by what is counted (partitions of ours, their lag, tasks in flight, up: 1 or 0)",
+            self.kafka.clone(),
+        );
     }
 
     /// What is rare and watched is there before it happens: a rate sees no rise where a counter begins at 1.

@@ -235,6 +235,7 @@ impl Scene {
                 api_base: "http://127.0.0.1/".parse().expect("a URL"),
                 webhook_hosts: vec!["127.0.0.1".to_owned()],
             },
+            kafka: None,
             store: settings::Store {
                 backend: settings::Backend::Embedded,
                 path: PathBuf::new(),

@@ -1,9 +1,8 @@
 //! Processes that come, go and die while they share a topic.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use wecom_gateway::sim::Options;
+use wecom_gateway::sim::{FakeWeCom, Options};
 
 use super::topics::{Topics, task, text_of};
 use crate::crash::fleet::{Fleet, Setup, chats};
@@ -11,8 +10,8 @@ use crate::world::{On, key};
 
 /// Chats, each in a partition of its own.
 const CHATS: i32 = 4;
-/// Tasks of each.
-const TASKS: usize = 60;
+/// Tasks of each that are written at a time; more than a dying process can take with it.
+const PART: usize = 15;
 /// The whole of it takes no longer.
 const BOUND: Duration = Duration::from_secs(120);
 
@@ -34,49 +33,41 @@ async fn members_that_join_leave_and_die_send_each_task_once() {
         fleet.start(0, None).await;
         fleet.start(1, None).await;
         let id = |chat: i32, n: usize| format!("c{chat}-{n}");
-        let half = TASKS / 2;
-        let write = async |from: usize, to: usize| {
+        // Writes the next tasks, and waits until some of them went out, or all before them did.
+        let mut written = 0;
+        let mut go_on = async |fleet: &Fleet| {
             for chat in 0..CHATS {
-                let tasks: Vec<_> = (from..to).map(|n| task(&id(chat, n), &format!("c{chat}"))).collect();
+                let tasks: Vec<_> =
+                    (written..written + PART).map(|n| task(&id(chat, n), &format!("c{chat}"))).collect();
                 topics.write(chat, &tasks).await;
             }
+            let sent = |fleet: &FakeWeCom| (0..CHATS).map(|chat| fleet.posts(&key(&format!("c{chat}")))).sum::<usize>();
+            let enough = written * CHATS as usize + PART;
+            fleet.fake.until(|fake| sent(fake) >= enough).await;
+            written += PART;
         };
-        write(0, half).await;
-        let sent =
-            |fleet: &Fleet| -> usize { (0..CHATS).map(|chat| fleet.fake.posts(&key(&format!("c{chat}")))).sum() };
-        let until = async |fleet: &Fleet, count: usize| fleet.fake.until(|_| sent(fleet) >= count).await;
-        until(&fleet, 10).await;
+        go_on(&fleet).await;
         fleet.kill(0);
-        until(&fleet, 20).await;
+        go_on(&fleet).await;
         fleet.start(2, None).await;
-        write(half, TASKS).await;
-        until(&fleet, sent(&fleet) + 10).await;
+        go_on(&fleet).await;
         let ended = fleet.terminate(1).await;
         assert!(ended.status.success(), "{ended:?}");
         fleet.start(0, None).await;
-        until(&fleet, sent(&fleet) + 10).await;
+        go_on(&fleet).await;
         fleet.kill(2);
         fleet.start(1, None).await;
         topics.until_done().await;
         // What a dead process had begun is found, and ends as unknown.
-        let deliveries = (CHATS as usize * TASKS) as u64;
-        let mut known = BTreeMap::new();
-        for chat in 0..CHATS {
-            for n in 0..TASKS {
-                let (outcome, _) = fleet.outcome(&id(chat, n)).await;
-                known.insert(id(chat, n), outcome);
-            }
-        }
-        assert_eq!(known.len() as u64, deliveries);
-        for chat in 0..CHATS {
+        for (chat, n) in (0..CHATS).flat_map(|chat| (0..4 * PART).map(move |n| (chat, n))) {
+            let id = id(chat, n);
+            let (outcome, _) = fleet.outcome(&id).await;
             let arrived = fleet.fake.texts(&key(&format!("c{chat}")));
-            for n in 0..TASKS {
-                let times = arrived.iter().filter(|text| **text == text_of(&id(chat, n))).count();
-                match known[&id(chat, n)].as_str() {
-                    "delivered" => assert_eq!(times, 1, "{}", id(chat, n)),
-                    "unknown" => assert!(times <= 1, "{}: {times}", id(chat, n)),
-                    other => panic!("{} ended as {other}", id(chat, n)),
-                }
+            let times = arrived.iter().filter(|text| **text == text_of(&id)).count();
+            match outcome.as_str() {
+                "delivered" => assert_eq!(times, 1, "{id}"),
+                "unknown" => assert!(times <= 1, "{id}: {times}"),
+                other => panic!("{id} ended as {other}"),
             }
         }
         assert_eq!(fleet.fake.ledger().violations(), []);
