@@ -201,7 +201,7 @@ impl Metrics {
         r.register("leases", "Lanes in work, by what they hold, over all processes of the store", self.leases.clone());
         r.register(
             "oldest_wait_seconds",
-            "Age of the oldest message that waits for a worker, and of the oldest whose reply waits or is being sent; 0: none",
+            "Age of the oldest message that waits for a worker (message), and of the oldest whose delivery, a push's too, waits or is being sent (reply); 0: none",
             self.oldest_wait.clone(),
         );
         r.register(
