@@ -183,29 +183,37 @@ impl Compensator {
         let look = Look { held, known, looks, next_at };
         let mut act = decide(sight, push.compensate_looks);
         if let Some(by_hand) = act.by_hand() {
-            match self.hands.end_known(look.known.clone(), by_hand, BY, look.told()).await {
-                // The row goes with the journal line.
-                Ok(_) => return Ok(self.says(&look, act)),
-                Err(HandError::SettledAlready) => return Ok(()),
-                // The same look again, once the row is free.
-                Err(error @ (HandError::Store(_) | HandError::LaneFull)) => {
-                    warn!(delivery = held.delivery, %error, "an unknown push could not be settled; it is looked at again");
-                    return Ok(());
-                }
-                Err(HandError::Records(error)) => return Err(error),
-                Err(
-                    error @ (HandError::UnknownDelivery
-                    | HandError::NotOpen(_)
-                    | HandError::NotKept(_)
-                    | HandError::UnknownApp
-                    | HandError::Expired),
-                ) => {
-                    debug!(delivery = held.delivery, %error, "an unknown push can't be sent again");
-                    act = decide(Sight { heard: Heard::Nothing, may_repeat: false, ..sight }, push.compensate_looks);
-                }
+            if self.ends(&look, act, by_hand).await? {
+                return Ok(());
             }
+            act = decide(Sight { heard: Heard::Nothing, may_repeat: false, ..sight }, push.compensate_looks);
         }
         self.conclude(&look, act).await
+    }
+
+    /// Ends the delivery; `false` where it can't be sent again. Its row goes with the journal line of whoever ended it.
+    async fn ends(&self, look: &Look<'_>, act: Act, by_hand: ByHand) -> Result<bool, RecordsError> {
+        let delivery = &look.held.delivery;
+        match self.hands.end_known(look.known.clone(), by_hand, BY, look.told()).await {
+            Ok(_) => self.says(look, act),
+            Err(HandError::SettledAlready) => {}
+            // The same look again, once the row is free.
+            Err(error @ (HandError::Store(_) | HandError::LaneFull)) => {
+                warn!(delivery, %error, "an unknown push could not be settled; it is looked at again");
+            }
+            Err(HandError::Records(error)) => return Err(error),
+            Err(
+                error @ (HandError::UnknownDelivery
+                | HandError::NotOpen(_)
+                | HandError::NotKept(_)
+                | HandError::UnknownApp
+                | HandError::Expired),
+            ) => {
+                debug!(delivery, %error, "an unknown push can't be sent again");
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What the witnesses know.

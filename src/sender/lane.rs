@@ -158,11 +158,9 @@ async fn ready(
     if was_sent && !Tally::of(head, now_ms()).may_repeat {
         return Ready::End(Decision::left_open(&head.delivery));
     }
-    if begun.is_none() {
-        if now_ms() > head.delivery.expires_at {
-            let is_push = head.delivery.push.is_some();
-            return Ready::End(if is_push { Decision::expired() } else { Decision::too_old() });
-        }
+    if begun.is_none() && now_ms() > head.delivery.expires_at {
+        let is_push = head.delivery.push.is_some();
+        return Ready::End(if is_push { Decision::expired() } else { Decision::too_old() });
     }
     let route = match route {
         Ok(route) => route,
