@@ -2,7 +2,7 @@
 //!
 //! A task is known by one id over all apps, chats and ways in: however often it comes, by HTTP or Kafka, each of its
 //! recipients gets it once. It becomes one delivery for each chat, or one for a set of members; each delivery has a state of its
-//! own, its lane and its trail ([`MessageKey::of_push`]).
+//! own, its lane and its trail ([`crate::model::MessageKey::of_push`]).
 
 use serde::{Deserialize, Serialize};
 
