@@ -22,10 +22,11 @@ use crate::alarms::{Clients, Notifier};
 use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::directory::Directory;
+use crate::externalcontact::ExternalContact;
 use crate::hands::Hands;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
-use crate::push::{Desk, Kafka, KafkaFault};
+use crate::push::{Awaiting, Compensator, Desk, Kafka, KafkaFault};
 use crate::records::{Copies, Flusher, Records, RecordsError};
 use crate::report::Reporter;
 use crate::rules::RuleError;
@@ -146,7 +147,10 @@ impl App {
         let (alarms, notifier) =
             Notifier::new(&settings.alarms, store.clone(), clients, metrics.clone(), health.clone());
         let telemetry = Telemetry { alarms: alarms.clone(), metrics: metrics.clone(), health: health.clone() };
-        let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), robots.clone()));
+        let wecom = Arc::new(ExternalContact::new(store.clone(), &settings, robots.clone()));
+        let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), wecom.clone()));
+        let awaiting =
+            Arc::new(Awaiting::new(store.clone(), records.clone(), in_force.clone(), wecom, telemetry.clone()));
         let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
         let workers = Arc::new(Workers::new(store.clone(), in_force.clone(), sources, telemetry.clone()));
         let report_client = robots.clone();
@@ -167,10 +171,14 @@ impl App {
         let reporter = Reporter::new(store.clone(), records.clone(), in_force.clone(), report_client, health.clone());
         let desk = Arc::new(Desk::new(store.clone(), in_force.clone(), telemetry.clone()));
         let kafka = Kafka::open(&settings, desk.clone(), (store.clone(), records.clone()), &telemetry)?.map(Arc::new);
-        let hands = Hands::new(store.clone(), records.clone(), in_force.clone());
+        let hands = Arc::new(Hands::new(store.clone(), records.clone(), in_force.clone()));
+        // Nobody outside can be asked yet: WeCom tells of no message that was sent by these channels.
+        let witnesses = Vec::new();
+        let compensator =
+            Compensator::new(records.clone(), hands.clone(), in_force.clone(), witnesses, telemetry.clone());
         let state = AdminState {
             desk,
-            hands: Arc::new(hands),
+            hands,
             store: store.clone(),
             spool: spool.clone(),
             records,
@@ -195,6 +203,10 @@ impl App {
             Task::supervise("sender", sender, |sender, stop| async move { sender.run(stop).await }),
             Task::supervise("directory", directory, |asks, stop| async move { asks.run(stop.draining).await }),
             Task::supervise("report", Arc::new(reporter), |tells, stop| async move { tells.run(stop.draining).await }),
+            Task::supervise("compensator", Arc::new(compensator), |looks, stop| async move {
+                looks.run(stop.draining).await;
+            }),
+            Task::supervise("awaiting", awaiting, |asks, stop| async move { asks.run(stop).await }),
             Task::supervise("watch", reloader.clone(), |files, stop| async move { files.watch(stop.draining).await }),
         ];
         flow.extend(replay.map(|replay| {

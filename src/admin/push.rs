@@ -22,6 +22,7 @@ use crate::push::status::{counts, current_id, whole};
 use crate::push::{self, ConfirmError, Confirmation, HandOverError, Source, Taken, Task, TaskFault};
 use crate::records::{Page, rfc3339};
 use crate::store::{Child, StoreError, TaskStatus};
+use crate::task::{RecipientState, Who};
 
 /// Tasks of one call.
 const MOST_TASKS: usize = 1000;
@@ -218,7 +219,20 @@ fn item(child: &Child) -> Value {
         "msgid": told.msgid,
         "left_out": told.left_out,
         "at": rfc3339(child.at),
+        "recipients": recipients(&told.recipients),
     })
+}
+
+/// What each recipient got, of a delivery of which WeCom tells that.
+fn recipients(of: &[RecipientState]) -> Option<Vec<Value>> {
+    let shown = |one: &RecipientState| {
+        let (kind, id) = match &one.who {
+            Who::Customer(id) => ("customer", id),
+            Who::Chat(id) => ("chat", id),
+        };
+        json!({kind: id, "state": one.state.as_str(), "reason": one.reason, "at": one.at.map(rfc3339)})
+    };
+    (!of.is_empty()).then(|| of.iter().map(shown).collect())
 }
 
 async fn known(state: &AdminState, id: &str) -> Result<TaskStatus, Failure> {

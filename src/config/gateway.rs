@@ -358,8 +358,14 @@ fn push(t: &mut Table, database: &Database) -> Push {
         }
         other => other,
     });
-    // Unsaid, it is as long as the records allow.
-    Push { keep: told.unwrap_or((7 * DAY).min(database.retain)) }
+    let looks = t.whole("compensate_looks", 1..=100).and_then(|n| u32::try_from(n).ok());
+    Push {
+        // Unsaid, it is as long as the records allow.
+        keep: told.unwrap_or((7 * DAY).min(database.retain)),
+        ask_after: t.span("ask_after", MINUTE),
+        compensate_after: t.span("compensate_after", MINUTE),
+        compensate_looks: looks.unwrap_or(7),
+    }
 }
 
 fn log(t: &mut Table) -> Log {

@@ -11,9 +11,14 @@
 //!
 //! `read` and `target` know the shape of a task, `key` the id of one that brings none; `message` holds what it says against the
 //! channels; `delivery` makes what goes into the lanes, `round` says what comes next, and `desk` puts it
-//! there. `status` says how a task stands, `confirm` takes a word from outside on what nobody knows.
+//! there. `status` says how a task stands, `confirm` takes a word from outside on what nobody knows, and `compensator` looks after
+//! that until it is known, or a person's. `customer_message` is what customers take; `awaiting` asks WeCom who got it, and `results`
+//! reads the answers.
 
+mod awaiting;
+mod compensator;
 mod confirm;
+mod customer_message;
 mod delivery;
 mod desk;
 #[cfg_attr(not(feature = "kafka"), path = "without_kafka.rs")]
@@ -21,6 +26,7 @@ mod kafka;
 mod key;
 mod message;
 mod read;
+mod results;
 mod round;
 pub mod status;
 mod target;
@@ -28,6 +34,8 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub use awaiting::Awaiting;
+pub use compensator::{Compensator, Heard, Witness};
 pub use confirm::{ConfirmError, Confirmation, Settled, confirm};
 pub use desk::{Desk, Source, Taken};
 pub use kafka::Kafka;

@@ -9,6 +9,7 @@
 //! when a gateway starts: its tables are brought up to date by the first call that reaches it.
 
 mod archive;
+mod care;
 mod dialect;
 mod flusher;
 mod page;
@@ -32,10 +33,11 @@ use tracing::warn;
 use crate::model::Secret;
 use crate::zone::Zone;
 pub use archive::exchange;
+pub use care::{Care, Held, Unknowns};
 use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
-pub use query::{DeliveryItem, EndedDelivery, MessageItem, rfc3339};
+pub use query::{AwaitedPush, DeliveryItem, EndedDelivery, MessageItem, rfc3339};
 pub use results::PushResult;
 pub use stats::{ChatStats, Copies, CopyBatch, Figures, Hit, Latencies, Replies, RuleStats, Scope, Stats};
 

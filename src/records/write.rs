@@ -8,7 +8,7 @@ use sqlx::{Any, AnyConnection, Encode, QueryBuilder, Row, Type};
 use super::dialect::Dialect;
 use super::stats::{Changes, CopyBatch, Known};
 use super::trail::{DECISIVE, DeliveryRow, Digest, MessageRow, Recorded, Step, fold};
-use super::{Records, RecordsError, archive, results};
+use super::{Records, RecordsError, archive, care, results};
 use crate::model::{MessageKey, now_ms};
 use crate::store::Stage;
 
@@ -48,21 +48,32 @@ impl Records {
             return Ok(());
         }
         let mut tx = self.writing().await?;
-        archive::write(&mut tx, self.dialect, &lines).await?;
+        self.write_in(&mut tx, lines, copies).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// As [`Records::write_with`], within a transaction that writes.
+    pub(super) async fn write_in(
+        &self,
+        tx: &mut AnyConnection,
+        lines: Vec<Recorded>,
+        copies: Option<&CopyBatch>,
+    ) -> Result<(), sqlx::Error> {
+        archive::write(tx, self.dialect, &lines).await?;
         let lines: Vec<Recorded> = lines.into_iter().filter(|line| !line.step.stage.is_of_session()).collect();
         let mut trails = Trails::new();
         for Recorded { message, key, step, .. } in &lines {
             let trail = trails.entry(*message).or_insert_with(|| Trail { key, steps: Vec::new() });
             trail.steps.push(step);
         }
-        let mut numbers = numbers(&mut tx, trails.keys()).await?;
-        let known = known_steps(&mut tx, &numbers).await?;
+        let mut numbers = numbers(tx, trails.keys()).await?;
+        let known = known_steps(tx, &numbers).await?;
 
         let mut messages = Vec::with_capacity(trails.len());
         let mut deliveries = Vec::with_capacity(trails.len());
         let mut ends = Vec::new();
         let mut stats = Changes::new(&self.zone);
-        stats.stopped(&mut tx, &lines, &numbers).await?;
+        stats.stopped(tx, &lines, &numbers).await?;
         for (digest, Trail { key, steps }) in trails {
             let before: Vec<&Step> = numbers.get(&digest).and_then(|id| known.get(id)).into_iter().flatten().collect();
             let after: Vec<&Step> = before.iter().copied().chain(steps).collect();
@@ -79,26 +90,26 @@ impl Records {
             messages.push((digest, parts, row));
         }
         for rows in messages.chunks(ROWS) {
-            upsert_messages(&mut tx, self.dialect, rows).await?;
+            upsert_messages(tx, self.dialect, rows).await?;
         }
         let new = messages.iter().map(|(digest, ..)| digest).filter(|digest| !numbers.contains_key(*digest));
-        let new = self::numbers(&mut tx, new).await?;
+        let new = self::numbers(tx, new).await?;
         numbers.extend(new);
         // Texts as keys, values read from JSON: writing it back can't fail.
         let details = lines.iter().map(|line| serde_json::to_string(&line.step.detail).unwrap_or_default());
         let rows: Vec<_> = lines.iter().zip(details).collect();
         for rows in pieces(&rows, |(_, detail)| detail.len()) {
-            insert_stages(&mut tx, self.dialect, rows, &numbers).await?;
+            insert_stages(tx, self.dialect, rows, &numbers).await?;
         }
         for rows in deliveries.chunks(ROWS) {
-            upsert_deliveries(&mut tx, self.dialect, rows, &numbers).await?;
+            upsert_deliveries(tx, self.dialect, rows, &numbers).await?;
         }
-        results::insert(&mut tx, self.dialect, &ends).await?;
+        care::write(tx, self.dialect, &deliveries, &numbers).await?;
+        results::insert(tx, self.dialect, &ends).await?;
         if let Some(copies) = copies {
-            stats.batch(&mut tx, self.dialect, copies, now_ms()).await?;
+            stats.batch(tx, self.dialect, copies, now_ms()).await?;
         }
-        stats.write(&mut tx, self.dialect).await?;
-        Ok(tx.commit().await?)
+        stats.write(tx, self.dialect).await
     }
 
     /// Forgets up to `limit` messages that were received before `before` (Unix ms), with all that hangs on them, and about
@@ -115,7 +126,12 @@ impl Records {
                 .fetch_all(&mut *tx)
                 .await?;
         for ids in old.chunks(ROWS) {
-            for of in ["stages WHERE message", "deliveries WHERE message", "messages WHERE id"] {
+            for of in [
+                "stages WHERE message",
+                "deliveries WHERE message",
+                "unknown_pushes WHERE message",
+                "messages WHERE id",
+            ] {
                 let mut delete = QueryBuilder::new("DELETE FROM ");
                 delete.push(of);
                 push_in(&mut delete, ids.iter().copied());
@@ -204,7 +220,8 @@ fn known_step(row: &AnyRow) -> Result<Option<Step>, sqlx::Error> {
     Ok(Some(Step { at: row.try_get("at")?, stage, request_id: row.try_get("request_id")?, detail }))
 }
 
-type Parts = [String; 4];
+/// App, chat, sender and msg_id.
+pub(super) type Parts = [String; 4];
 
 async fn upsert_messages(
     db: &mut AnyConnection,

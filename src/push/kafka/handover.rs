@@ -19,7 +19,7 @@ use super::client::{self, Link};
 use super::producer::Context;
 use crate::config::settings::Kafka;
 use crate::model::Lane;
-use crate::push::delivery::chat_of;
+use crate::push::delivery::{chat_of, set_chat};
 use crate::push::{HandOverError, Target, Task};
 
 /// How long each step of a transaction may take.
@@ -114,6 +114,7 @@ fn recipients(task: &Task) -> String {
             chats => hex::encode(Sha256::digest(chats.join("\0"))),
         },
         Target::Members(set) => chat_of(set),
+        Target::Customers(set) => set_chat(set),
     };
     Lane::of_chat(&task.app, &whom).as_str().to_owned()
 }

@@ -262,7 +262,7 @@ impl Scene {
                 poison_after: 5,
             },
             sender: self.sender.clone(),
-            push: settings::Push { keep: MINUTE },
+            push: settings::Push { keep: MINUTE, ask_after: MINUTE, compensate_after: MINUTE, compensate_looks: 7 },
             alarms: settings::Alarms { webhook: None, hook: None, window: MINUTE },
             log: settings::Log {
                 format: settings::LogFormat::Text,

@@ -53,6 +53,7 @@ pub(super) static TUNE: Verb = verb!("tune": "keys" "clock" "journal" "batch" "l
 pub(super) static OPERATE: Verb = verb!("operate": "keys" "clock" "journal" "batch" "lanes" "replies" "push" "queue");
 pub(super) static QUEUE_PUSHES: Verb =
     verb!(safe "queue_pushes": "keys" "clock" "journal" "waiting" "batch" "lanes" "replies" "push" "queue");
+pub(super) static REVISE: Verb = verb!("revise": "keys" "clock" "journal" "batch" "push");
 pub(super) static READ_PUSHES: Verb = verb!("read_pushes": "keys");
 pub(super) static OPEN_TASK: Verb = verb!("open_task":);
 pub(super) static ADVANCE_TASK: Verb = verb!("advance_task":);

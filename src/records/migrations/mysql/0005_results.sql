@@ -1,4 +1,4 @@
--- How deliveries of push tasks ended, to be told to whoever waits for it. As in sqlite/0004_results.sql, which says why.
+-- How deliveries of push tasks ended, to be told to whoever waits for it. As in sqlite/0005_results.sql, which says why.
 
 CREATE TABLE IF NOT EXISTS results (
     delivery    VARCHAR(128) NOT NULL,
