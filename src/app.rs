@@ -145,7 +145,8 @@ impl App {
         let telemetry = Telemetry { alarms: alarms.clone(), metrics: metrics.clone(), health: health.clone() };
         let wecom = Arc::new(ExternalContact::new(store.clone(), &settings, robots.clone()));
         let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), wecom.clone()));
-        let awaiting = Arc::new(Awaiting::new(store.clone(), records.clone(), in_force.clone(), wecom, alarms.clone()));
+        let awaiting =
+            Arc::new(Awaiting::new(store.clone(), records.clone(), in_force.clone(), wecom, telemetry.clone()));
         let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
         let workers = Arc::new(Workers::new(store.clone(), in_force.clone(), sources, telemetry.clone()));
         let report_client = robots.clone();

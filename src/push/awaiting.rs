@@ -20,7 +20,7 @@ use tracing::{debug, info, warn};
 use super::read::millis;
 use super::results::{self, NOT_CONFIRMED, advance, counts};
 use super::status::current_id;
-use crate::alarms::{Alarm, Alarms, Kind};
+use crate::alarms::{Alarm, Kind};
 use crate::config::settings::Api;
 use crate::externalcontact::{ExternalContact, Refusal};
 use crate::model::{Lane, Outcome, Secret, first_id, now_ms};
@@ -29,6 +29,7 @@ use crate::setup::InForce;
 use crate::stop::Stop;
 use crate::store::{Child, ChildChange, Line, Note, NoteWrite, Revision, SharedStore, Stage, StoreError};
 use crate::task::{PushState, RecipientState};
+use crate::telemetry::Telemetry;
 
 /// How often the records are looked at, at most.
 const LOOK: Duration = Duration::from_secs(30);
@@ -59,7 +60,7 @@ pub struct Awaiting {
     records: Records,
     in_force: Arc<InForce>,
     wecom: Arc<ExternalContact>,
-    alarms: Alarms,
+    telemetry: Telemetry,
 }
 
 impl Awaiting {
@@ -69,9 +70,9 @@ impl Awaiting {
         records: Records,
         in_force: Arc<InForce>,
         wecom: Arc<ExternalContact>,
-        alarms: Alarms,
+        telemetry: Telemetry,
     ) -> Self {
-        Self { store, records, in_force, wecom, alarms }
+        Self { store, records, in_force, wecom, telemetry }
     }
 
     /// Asks until it is stopped; what is asked by then is finished, so that no lock is left.
@@ -220,9 +221,10 @@ impl Awaiting {
             return Ok(());
         }
         info!(app, delivery = push.id, state = ended.as_str(), reason, "WeCom told who got a push");
+        self.telemetry.metrics.push_ended(&app, ended);
         if ended == Outcome::Unknown {
             let why = format!("nobody confirmed it, or WeCom did not say so ({})", push.id);
-            self.alarms.raise(Alarm::of_chat(Kind::Unknown, &app, &chat, &why));
+            self.telemetry.alarms.raise(Alarm::of_chat(Kind::Unknown, &app, &chat, &why));
         }
         Ok(())
     }

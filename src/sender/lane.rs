@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::settings;
 use crate::crash::{self, Point};
-use crate::model::{Delivery, now_ms};
+use crate::model::{Delivery, Outcome, now_ms};
 use crate::sender::channel::Wire;
 use crate::sender::coalesce::Parcel;
 use crate::sender::fate::{AppState, Decision, Tally, app_state, decide_together};
@@ -115,7 +115,8 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
     let settled: Vec<&Delivery> = deliveries(head).take(spoken_of).collect();
     settled.iter().for_each(|delivery| trail::log_decision(delivery, &decision));
     alarm(context, &settled, &decision, sent.as_ref());
-    if let Some(state) = decision.state.filter(|_| delivery.push.is_some()) {
+    let ended = decision.state.filter(|state| *state != Outcome::Queued);
+    if let Some(state) = ended.filter(|_| delivery.push.is_some()) {
         context.metrics.push_ended(&delivery.app, state);
     }
     let route = route.ok();

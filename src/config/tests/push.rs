@@ -11,9 +11,16 @@ fn tasks_are_known_for_a_week_unless_said() {
 }
 
 #[test]
+fn wecom_is_asked_after_a_minute_unless_said() {
+    assert_eq!(Folder::new().settings().push.ask_after, Duration::from_secs(60));
+    assert_eq!(Folder::new().gateway("push.ask_after = \"10s\"").settings().push.ask_after, Duration::from_secs(10));
+}
+
+#[test]
 fn what_would_not_last_is_a_fault() {
     each_gateway_fault(&[
         ("push.keep = \"0s\"", "push.keep", &[]),
+        ("push.ask_after = \"0s\"", "push.ask_after", &[]),
         ("push.keep = \"31d\"", "push.keep", &["31d", "[database] retain (30d)"]),
         ("push.keeps = \"1d\"", "push.keeps", &["did you mean \"keep\"?"]),
     ]);
