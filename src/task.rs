@@ -2,7 +2,7 @@
 //!
 //! A task is known by one id over all apps, chats and ways in: however often it comes, by HTTP or Kafka, each of its
 //! recipients gets it once. It becomes one delivery for each chat, or one for a set of members; each delivery has a state of its
-//! own, its lane and its trail ([`MessageKey::of_push`]).
+//! own, its lane and its trail ([`crate::model::MessageKey::of_push`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -172,9 +172,12 @@ pub struct PushState {
     /// Who is left out by WeCom, in its words, where it took the message for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
-    /// What the delivery is called since it was sent again by hand.
+    /// What the delivery is called since it was sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_as: Option<String>,
+    /// Whether that was a repeat that the far side knows, and not somebody's word that it did not arrive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_repeat: bool,
     /// What each of its recipients got, where WeCom tells that ([`Recipient::told_later`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recipients: Vec<RecipientState>,
@@ -183,7 +186,16 @@ pub struct PushState {
 impl PushState {
     /// This state, and no more to say of it.
     pub fn plain(state: Outcome) -> Self {
-        Self { state, reason: None, errcode: None, msgid: None, left_out: None, sent_as: None, recipients: Vec::new() }
+        Self {
+            state,
+            reason: None,
+            errcode: None,
+            msgid: None,
+            left_out: None,
+            sent_as: None,
+            is_repeat: false,
+            recipients: Vec::new(),
+        }
     }
 
     /// Whether WeCom has it, and a member has to confirm it.
@@ -194,5 +206,10 @@ impl PushState {
     /// This state for this reason.
     pub fn because(state: Outcome, reason: &str) -> Self {
         Self { reason: Some(reason.to_owned()), ..Self::plain(state) }
+    }
+
+    /// Whether somebody said that it did not arrive, so that it was sent again.
+    pub fn was_missed(&self) -> bool {
+        self.sent_as.is_some() && !self.is_repeat
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn known_for(settings: &Settings) -> Duration {
 }
 
 /// The chat, in lanes and keys, of members: one member's own, or one of this very set.
-fn chat_of(set: &MemberSet) -> String {
+pub(super) fn chat_of(set: &MemberSet) -> String {
     match set.one() {
         Some(user) => user.to_owned(),
         None => set_chat(set),
@@ -37,7 +37,7 @@ fn chat_of(set: &MemberSet) -> String {
 }
 
 /// The chat, in lanes and keys, of a set that is no chat of anybody's: one of this very set.
-fn set_chat(set: &impl Serialize) -> String {
+pub(super) fn set_chat(set: &impl Serialize) -> String {
     // Lists of texts: writing them can't fail.
     let digest = hex::encode(Sha256::digest(serde_json::to_string(set).unwrap_or_default()));
     format!("to:{}", &digest[..16])

@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn a_delivery_ends_once_each_recipient_has() {
         use Outcome::{Dead, Delivered, Queued};
-        let rows: [(&[(&str, i64)], Outcome, Option<&str>); 6] = [
+        type Row<'a> = (&'a [(&'a str, i64)], Outcome, Option<&'a str>);
+        let rows: [Row; 6] = [
             (&[("a", 1)], Queued, Some(AWAITING_MEMBER)),
             (&[("a", 1), ("b", 0)], Queued, Some(AWAITING_MEMBER)),
             (&[("a", 1), ("b", 1)], Delivered, None),

@@ -299,13 +299,11 @@ fn members_have_lanes_by_whom_the_set_names() {
     assert_eq!((held.repeat_until, held.message.get("enable_duplicate_check")), (None, None));
 }
 
-/// Chats whose lanes take so many more.
-fn walk(
-    world: &World,
-    tasks: &[(Task, Source)],
-    opened: &[Opened],
-    mut room: impl FnMut(&str) -> Pushed,
-) -> (Vec<String>, Vec<(String, u64, bool)>, Vec<Taken>) {
+/// What a walk asked of the store, `<task>><chat>`; which cursors it moved, and whether to the end; what it came to.
+type Walked = (Vec<String>, Vec<(String, u64, bool)>, Vec<Taken>);
+
+/// A walk over these tasks, where `room` answers for each chat.
+fn walk(world: &World, tasks: &[(Task, Source)], opened: &[Opened], mut room: impl FnMut(&str) -> Pushed) -> Walked {
     let maker = Maker { settings: &world.settings, routes: &world.routes, now: NOW };
     let mut round = Round::new(tasks, opened);
     let (mut asked, mut moved) = (Vec::new(), Vec::new());

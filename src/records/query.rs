@@ -64,6 +64,10 @@ pub struct DeliveryItem {
     pub errcode: Option<i64>,
     /// Since when, RFC 3339 with milliseconds.
     pub at: String,
+    /// How often the compensator looked at it, where it is an unknown push.
+    pub looks: Option<i64>,
+    /// When it looks again; nothing where a person was called.
+    pub next_look: Option<String>,
 }
 
 /// A delivery as an operator ends it by hand.
@@ -157,8 +161,10 @@ impl Records {
     /// [`RecordsError::Sql`].
     pub async fn delivery(&self, id: &str) -> Result<Option<EndedDelivery>, RecordsError> {
         let row = sqlx::query(
-            "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, d.message \
-            FROM deliveries d JOIN messages m ON m.id = d.message WHERE d.id = ?",
+            "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, \
+                u.looks, u.due, d.message \
+            FROM deliveries d JOIN messages m ON m.id = d.message LEFT JOIN unknown_pushes u ON u.delivery = d.id \
+            WHERE d.id = ?",
         );
         let Some(row) = row.bind(id).fetch_optional(self.reading().await?).await? else { return Ok(None) };
         let (key, item) = (key(&row)?, delivery(&row)?);
@@ -210,9 +216,11 @@ impl Records {
         // One state a query: each is a short walk along the index, whatever the number of rows.
         for state in states {
             let rows = sqlx::query(
-                "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at \
-                FROM deliveries d JOIN messages m ON m.id = d.message \
-                WHERE d.state = ? AND (d.reason IS NULL OR d.reason <> ?) AND d.at <= ? AND (d.at < ? OR d.id < ?) ORDER BY d.at DESC, d.id DESC LIMIT ?",
+                "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, \
+                    u.looks, u.due \
+                FROM deliveries d JOIN messages m ON m.id = d.message LEFT JOIN unknown_pushes u ON u.delivery = d.id \
+                WHERE d.state = ? AND (d.reason IS NULL OR d.reason <> ?) AND d.at <= ? AND (d.at < ? OR d.id < ?) \
+                ORDER BY d.at DESC, d.id DESC LIMIT ?",
             );
             let rows = rows.bind(state.as_str()).bind(DISCARDED).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
             for row in rows.fetch_all(self.reading().await?).await? {
@@ -295,5 +303,7 @@ fn delivery(row: &AnyRow) -> Result<DeliveryItem, sqlx::Error> {
         reason: row.try_get("reason")?,
         errcode: row.try_get("errcode")?,
         at: rfc3339(row.try_get("at")?),
+        looks: row.try_get("looks")?,
+        next_look: row.try_get::<Option<i64>, _>("due")?.map(rfc3339),
     })
 }

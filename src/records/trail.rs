@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::care::Care;
 use crate::model::{MessageKey, Outcome};
 use crate::store::{ByHand, Entry, Stage};
 
@@ -103,11 +104,25 @@ pub struct DeliveryRow {
     pub errcode: Option<i64>,
     /// When it came into this state, Unix ms.
     pub at: i64,
+    /// Where it ever ended `unknown`: how it is looked after since.
+    pub care: Option<Care>,
+    /// WeCom's id of what was sent, where it gave one.
+    pub msgid: Option<String>,
+    /// Whom WeCom left out.
+    pub left_out: Option<String>,
 }
 
 /// The steps that decide rows.
-pub const DECISIVE: [Stage; 7] =
-    [Stage::Accepted, Stage::Pushed, Stage::Expired, Stage::Handled, Stage::Answered, Stage::Settled, Stage::Operated];
+pub const DECISIVE: [Stage; 8] = [
+    Stage::Accepted,
+    Stage::Pushed,
+    Stage::Expired,
+    Stage::Handled,
+    Stage::Answered,
+    Stage::Settled,
+    Stage::Compensated,
+    Stage::Operated,
+];
 /// The steps that only show in the trail. There may be any number of them, so nothing that runs for each message reads
 /// them back.
 pub const PASSING: [Stage; 2] = [Stage::Duplicate, Stage::Retried];
@@ -186,11 +201,14 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
                 row.reason = step.text("reason");
                 row.errcode = step.detail.get("errcode").and_then(Value::as_i64);
                 row.at = step.at;
+                row.care = Care::of(step, state);
+                (row.msgid, row.left_out) = (step.text("msgid"), step.text("left_out"));
             }
             Stage::Accepted
             | Stage::Duplicate
             | Stage::Expired
             | Stage::Retried
+            | Stage::Compensated
             | Stage::Operated
             | Stage::Exchanged
             | Stage::Forgotten => {}
@@ -199,14 +217,19 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
     for step in steps.iter().filter(|step| step.stage == Stage::Operated) {
         operate(&mut rows, step);
     }
-    rows.into_values().collect()
+    let mut rows: Vec<DeliveryRow> = rows.into_values().collect();
+    rows.iter_mut().for_each(|row| row.look_back(steps));
+    rows
 }
 
 /// What an operator did to a delivery.
 fn operate(rows: &mut BTreeMap<String, DeliveryRow>, step: &Step) {
     let Some((id, action)) = step.text("delivery").zip(step.text("action")) else { return };
     let Some(action) = ByHand::parse(&action) else { return };
-    let state = if action == ByHand::Resend { Outcome::Resent } else { action.state() };
+    let state = match action {
+        ByHand::Resend | ByHand::Repeat => Outcome::Resent,
+        ByHand::Delivered | ByHand::Discard | ByHand::Expire => action.state(),
+    };
     let reason = action.reason();
     if let Some(again) = step.text("resent_as") {
         rows.entry(again.clone()).or_insert_with(|| DeliveryRow::queued(again, step));
@@ -218,7 +241,8 @@ fn operate(rows: &mut BTreeMap<String, DeliveryRow>, step: &Step) {
 impl DeliveryRow {
     fn queued(id: String, step: &Step) -> Self {
         let request_id = step.request_id.clone();
-        Self { id, request_id, state: Outcome::Queued, reason: None, errcode: None, at: step.at }
+        let (state, at) = (Outcome::Queued, step.at);
+        Self { id, request_id, state, reason: None, errcode: None, at, care: None, msgid: None, left_out: None }
     }
 }
 
@@ -382,6 +406,9 @@ mod tests {
             reason: Some("why dead".into()),
             errcode: Some(7),
             at: 8,
+            care: None,
+            msgid: None,
+            left_out: None,
         };
         assert_eq!(rows, [expected]);
         // The store's clock went back in between.

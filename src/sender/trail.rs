@@ -85,6 +85,7 @@ pub(super) fn child(delivery: &Delivery, decision: &Decision, sent: Option<&Sent
         msgid,
         left_out,
         sent_as: (first_id(&delivery.id) != delivery.id).then(|| delivery.id.clone()),
+        is_repeat: delivery.is_repeat(),
         recipients: if awaits_member { recipients(delivery, &failed) } else { Vec::new() },
     };
     ChildChange::of(delivery, state)

@@ -52,6 +52,10 @@ impl Note {
     pub fn awaiting(delivery: &str) -> Self {
         Self(format!("asked:push:{}", encode(delivery)))
     }
+    /// Its lock: whoever tells producers of push tasks how they ended, just now.
+    pub fn results() -> Self {
+        Self("results".to_owned())
+    }
     /// The name as stores write it.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -4,6 +4,7 @@ use serde_json::json;
 use wecom_gateway::model::{Lane, now_ms};
 use wecom_gateway::store::*;
 
+use super::pushes::{new_push, queue_push};
 use super::*;
 
 pub async fn lines_tell_what_happened_in_order(fixture: &impl Fixture) {
@@ -135,6 +136,11 @@ pub async fn the_oldest_is_told(fixture: &impl Fixture) {
         take_reply(&store).await;
     }
     assert_eq!(oldest().await.1, Some(12_345));
+    // A lane of pushes alone counts too.
+    let mut push = new_push("task", "pushed", 0);
+    push.fate.as_mut().expect("a delivery").received_at = 1_234;
+    assert_eq!(queue_push(&store, push).await, Pushed::Queued);
+    assert_eq!(oldest().await.1, Some(1_234));
     let mut first = arrival("in", "u", "m0", "r0");
     first.message.received_at = 23_456;
     enqueue(&store, first).await;

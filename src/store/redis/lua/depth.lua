@@ -32,7 +32,7 @@ end
 reasons.other = (reasons.other or 0) + parked - looked
 local told = {}
 for why, lanes in pairs(reasons) do table.insert(told, { why, lanes }) end
-for _, set in ipairs({ K.ready('out'), K.leases('out') }) do
+for _, set in ipairs({ K.ready('out'), K.ready_push, K.leases('out') }) do
   for _, lane in ipairs(first(set, looked_at)) do look(lane) end
 end
 
