@@ -136,6 +136,7 @@ fn commit(claimed: &ClaimedMessage) -> Commit {
         repeat_until: None,
         expires_at: now_ms() + 600_000,
         received_at: message.received_at,
+        queued_at: message.received_at,
     };
     Commit {
         lease: claimed.lease.clone(),
@@ -169,6 +170,7 @@ fn push(n: usize, lanes: usize) -> NewPush {
         repeat_until: None,
         expires_at: now_ms() + 600_000,
         received_at: now_ms(),
+        queued_at: now_ms(),
     };
     NewPush {
         task_id,

@@ -22,9 +22,12 @@ use crate::alarms::{Clients, Notifier};
 use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::directory::Directory;
+use crate::hands::Hands;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
-use crate::records::{Flusher, Records, RecordsError};
+use crate::push::Desk;
+use crate::records::{Copies, Flusher, Records, RecordsError};
+use crate::report::Reporter;
 use crate::rules::RuleError;
 use crate::sender::{self, Sender};
 use crate::setup::{InForce, Reloader};
@@ -127,7 +130,8 @@ impl App {
         let store = open_store(&settings)?;
         refuse_foreign(&store).await?;
         let spool = open_spool(&settings)?;
-        let records = Records::open(&settings.database.url).await?;
+        let records = Records::open(&settings.database.url).await?.in_zone(settings.database.zone.clone());
+        let copies = Arc::new(Copies::new(settings.database.zone.clone()));
         let in_force = InForce::new(settings)?;
         let reloader = Arc::new(Reloader::new(in_force.clone(), file));
         let settings = in_force.settings();
@@ -141,15 +145,27 @@ impl App {
         let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), robots.clone()));
         let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
         let workers = Arc::new(Workers::new(store.clone(), in_force.clone(), sources, telemetry.clone()));
+        let report_client = robots.clone();
         let sender = Arc::new(Sender::new(store.clone(), in_force.clone(), robots, telemetry.clone()));
-        let flusher = Arc::new(Flusher::new(store.clone(), records.clone(), &settings.database, telemetry.clone()));
+        let flusher = Arc::new(Flusher::new(
+            store.clone(),
+            records.clone(),
+            copies.clone(),
+            &settings.database,
+            telemetry.clone(),
+        ));
         let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
         let recent = Arc::new(Recent::default());
-        let ingress = Ingress::new(in_force.clone(), intake, metrics.clone(), recent.clone());
+        let ingress = Ingress::new(in_force.clone(), intake, copies, metrics.clone(), recent.clone());
         let replay = spool
             .clone()
             .map(|spool| Arc::new(Replay::new(store.clone(), spool, settings.store.lane_depth, telemetry.clone())));
+        let reporter = Reporter::new(store.clone(), records.clone(), in_force.clone(), report_client, health.clone());
+        let desk = Desk::new(store.clone(), in_force.clone(), telemetry.clone());
+        let hands = Hands::new(store.clone(), records.clone(), in_force.clone());
         let state = AdminState {
+            desk: Arc::new(desk),
+            hands: Arc::new(hands),
             store: store.clone(),
             spool: spool.clone(),
             records,
@@ -172,6 +188,7 @@ impl App {
             Task::supervise("workers", workers, |workers, stop| async move { workers.run(stop).await }),
             Task::supervise("sender", sender, |sender, stop| async move { sender.run(stop).await }),
             Task::supervise("directory", directory, |asks, stop| async move { asks.run(stop.draining).await }),
+            Task::supervise("report", Arc::new(reporter), |tells, stop| async move { tells.run(stop.draining).await }),
             Task::supervise("watch", reloader.clone(), |files, stop| async move { files.watch(stop.draining).await }),
         ];
         flow.extend(replay.map(|replay| {

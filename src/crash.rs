@@ -5,7 +5,7 @@
 //!
 //! Always: without the feature `crash-points`, which only this crate's own tests turn on, none of this is compiled in.
 
-/// A place on a message's way, in the order in which a message passes them.
+/// A place on a message's way, in the order in which a message passes them; then those of push tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     /// The message is in its lane; its callback is not answered.
@@ -34,6 +34,12 @@ pub(crate) enum Point {
     Settled,
     /// Journal lines are in the records, and still in the journal.
     Recorded,
+    /// Push tasks are opened; nothing of them is in a lane.
+    Opened,
+    /// A page of their deliveries is in its lanes; no cursor says so.
+    Paged,
+    /// The cursors do; nobody is told.
+    Advanced,
 }
 
 #[cfg(not(feature = "crash-points"))]
@@ -58,7 +64,7 @@ mod trap {
     const VARIABLE: &str = "WECOM_GATEWAY_CRASH";
     /// Long enough for a signal to be taken, and over by the time that a stopped process is woken.
     const TAKEN: Duration = Duration::from_secs(1);
-    const POINTS: [(&str, Point); 13] = [
+    const POINTS: [(&str, Point); 16] = [
         ("enqueued", Point::Enqueued),
         ("spooled", Point::Spooled),
         ("replayed", Point::Replayed),
@@ -72,6 +78,9 @@ mod trap {
         ("settling", Point::Settling),
         ("settled", Point::Settled),
         ("recorded", Point::Recorded),
+        ("opened", Point::Opened),
+        ("paged", Point::Paged),
+        ("advanced", Point::Advanced),
     ];
 
     static TRAP: OnceLock<Trap> = OnceLock::new();

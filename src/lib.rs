@@ -9,13 +9,17 @@
 //! - [`wecom`]: the protocol: crypto, payloads, message kinds and limits, verdicts. Pure.
 //! - [`model`]: message, reply, delivery, lane, ids.
 //! - [`task`]: what goes out with no message before it.
-//! - [`member`]: who a member is beyond one chat: the contact book.
+//! - [`member`]: who a member is beyond one chat: the contact book; [`mask`]: phone numbers as others see them.
 //! - [`directory`]: what WeCom itself tells of contacts, in the background.
 //! - [`store`]: lanes, marks, leases, pace, journal: one trait, two implementations.
 //! - [`worker`]: claims messages, applies [`rules`], runs an [`action`], commits the replies.
+//! - [`push`]: takes push tasks, and puts their deliveries into the lanes that replies go by.
 //! - [`sender`]: claims replies, begins, posts through a channel, settles.
 //! - [`alarms`]: what somebody has to know, told outside the lanes.
-//! - [`records`]: what outlives the queue, in SQL, filled from the journal.
+//! - [`records`]: what outlives the queue, in SQL, filled from the journal; [`zone`]: which day a moment belongs to.
+//! - [`report`]: the daily summary.
+//! - [`explain`]: a callback as it was received, step by step, for who set it up.
+//! - [`hands`]: the end of a delivery by hand.
 //! - [`admin`]: probes, metrics, API for operators.
 //! - [`api_error`]: the one shape of an error answer, on both listeners.
 //! - [`listener`]: HTTP connections, bounded in number and time.
@@ -32,11 +36,16 @@ pub mod cli;
 pub mod config;
 mod crash;
 pub mod directory;
+pub mod explain;
+pub mod hands;
 pub mod ingress;
 pub mod listener;
+pub mod mask;
 pub mod member;
 pub mod model;
+pub mod push;
 pub mod records;
+pub mod report;
 pub mod rules;
 pub mod sender;
 pub mod setup;
@@ -47,3 +56,4 @@ pub mod task;
 pub mod telemetry;
 pub mod wecom;
 pub mod worker;
+pub mod zone;

@@ -142,6 +142,11 @@ pub fn digest_id(digest: &str) -> String {
     format!("{DIGEST_ID}{digest}")
 }
 
+/// What stands for a message's id where a push task goes to a chat.
+pub fn task_msg_id(task_id: &str) -> String {
+    format!("{TASK_ID}{task_id}")
+}
+
 /// Percent-encodes what would break a key name: `%`, `:`, `{`, `}` (contract, section 6) and controls.
 const PART: &AsciiSet = &CONTROLS.add(b'%').add(b':').add(b'{').add(b'}');
 
@@ -172,7 +177,7 @@ impl MessageKey {
     }
     /// What stands for a message where a push task goes to a chat: no message is without a sender and has such an id.
     pub fn of_push(app: &str, chat: &str, task_id: &str) -> Self {
-        Self::new(app, chat, "", &format!("{TASK_ID}{task_id}"))
+        Self::new(app, chat, "", &task_msg_id(task_id))
     }
     /// The task, where this is a push's.
     pub fn task_id(&self) -> Option<String> {
@@ -191,6 +196,11 @@ impl MessageKey {
     pub fn parts(&self) -> [String; 4] {
         let mut parts = self.0.splitn(4, ':').map(decode);
         std::array::from_fn(|_| parts.next().unwrap_or_default())
+    }
+    /// The lane of its chat.
+    pub fn chat_lane(&self) -> Lane {
+        let [app, chat, ..] = self.parts();
+        Lane::of_chat(&app, &chat)
     }
     /// `app:chat:sender`: the name of its sender's session in its chat.
     pub fn session(&self) -> &str {
@@ -281,6 +291,9 @@ pub struct Delivery {
     pub expires_at: i64,
     /// When the message it answers was taken, Unix ms: latencies are counted from here.
     pub received_at: i64,
+    /// When it was made, Unix ms; 0 where that was not written down.
+    #[serde(default)]
+    pub queued_at: i64,
 }
 
 /// The id of the `seq`-th delivery of a request.

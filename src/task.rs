@@ -27,6 +27,16 @@ pub enum Recipient {
     Members(MemberSet),
 }
 
+impl Recipient {
+    /// Whether it is more than one: then some may get what others don't.
+    pub fn is_several(&self) -> bool {
+        match self {
+            Self::Chat => false,
+            Self::Members(set) => set.one().is_none(),
+        }
+    }
+}
+
 /// Members of the corp, as `message/send` addresses them: each list may be empty, not all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -42,6 +52,22 @@ pub struct MemberSet {
     pub tags: Vec<String>,
 }
 
+/// Why a delivery is not sent whose task says that it is too late.
+pub const EXPIRED: &str = "expired";
+
+/// Everybody who may see the app, among the user ids.
+pub const EVERYBODY: &str = "@all";
+
+impl MemberSet {
+    /// The member, where it is one alone.
+    pub fn one(&self) -> Option<&str> {
+        match (self.users.as_slice(), self.parties.as_slice(), self.tags.as_slice()) {
+            ([user], [], []) if user != EVERYBODY => Some(user),
+            _ => None,
+        }
+    }
+}
+
 /// How far one delivery of a task has come, as it stands in its lane's slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushState {
@@ -53,4 +79,25 @@ pub struct PushState {
     /// WeCom's, where it gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errcode: Option<i64>,
+    /// WeCom's name of the message, where it gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub msgid: Option<String>,
+    /// Who is left out by WeCom, in its words, where it took the message for the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
+    /// What the delivery is called since it was sent again by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_as: Option<String>,
+}
+
+impl PushState {
+    /// This state, and no more to say of it.
+    pub fn plain(state: Outcome) -> Self {
+        Self { state, reason: None, errcode: None, msgid: None, left_out: None, sent_as: None }
+    }
+
+    /// This state for this reason.
+    pub fn because(state: Outcome, reason: &str) -> Self {
+        Self { reason: Some(reason.to_owned()), ..Self::plain(state) }
+    }
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 use reqwest::redirect;
 use serde_json::{Map, Value, json};
 
+use crate::mask;
 use crate::member::{self, Profile};
 use crate::model::{ChatKind, Message, Session};
 use crate::rules::{self, RuleSet, Run};
@@ -141,23 +142,13 @@ fn say(text: &str) -> Answer {
     Answer::Say { messages: vec![wecom::message::text(text)], vars: None, user_id: None }
 }
 
-/// A binding's captures are its arguments. In a group others read along: there phone numbers are masked.
+/// A binding's captures are its arguments. In a group others read along: there phone numbers are masked in all that a member
+/// has not just written as a command.
 fn fill_in(template: &Template, request: &Request<'_>) -> Result<String, TemplateError> {
     let Request { message, chat_name, run, session, profile, .. } = request;
-    let command = run.command.as_ref();
-    let is_read_by_others = message.chat_kind == ChatKind::Group;
-    let contact = if is_read_by_others { member::masked(&profile.contact) } else { profile.contact.clone() };
-    let captures = run.captures.clone().map(|mut captures| {
-        let texts = captures.values_mut().filter(|_| is_read_by_others);
-        texts.for_each(|value| *value = value.as_str().map(member::mask_phones_in).into());
-        captures
-    });
-    template.render(json!({
-        "args": command.map(|command| &command.args).or(captures.as_ref()),
-        "chat": {"id": message.chat_id, "name": chat_name},
-        "command": {"name": command.map(|command| &command.name)},
-        "message": {"id": message.msg_id, "text": message.text},
-        "sender": {"key": message.sender_key},
+    let (command, contact) = (run.command.as_ref(), &profile.contact);
+    let mut told = json!({
+        "args": run.captures,
         "session": {"vars": session.vars},
         "user": {
             "id": profile.user_id(),
@@ -166,6 +157,20 @@ fn fill_in(template: &Template, request: &Request<'_>) -> Result<String, Templat
             "phone": contact.get(member::PHONE),
             "email": contact.get("email"),
         },
+    });
+    if message.chat_kind == ChatKind::Group {
+        told["user"]["phone"] = contact.get(member::PHONE).map(|phone| mask::phone(phone)).into();
+        mask::json(&mut told);
+    }
+    let [args, session, user] = ["args", "session", "user"].map(|root| told[root].take());
+    template.render(json!({
+        "args": command.map_or(args, |command| command.args.clone().into()),
+        "chat": {"id": message.chat_id, "name": chat_name},
+        "command": {"name": command.map(|command| &command.name)},
+        "message": {"id": message.msg_id, "text": message.text},
+        "sender": {"key": message.sender_key},
+        "session": session,
+        "user": user,
     }))
 }
 

@@ -24,9 +24,9 @@ pub(super) enum ChatState {
     Active,
     /// Waits for its robot's window.
     Paced,
-    /// Waits after a failure.
+    /// Waits after a failure, or because a fault of its configuration holds it or its whole app.
     BackingOff,
-    /// Held by an operator, or by a fault in the configuration.
+    /// An operator paused it.
     Paused,
     /// Sends nothing by its route any more.
     Dead,
@@ -48,6 +48,8 @@ pub(super) struct ChatItem {
     wake_in_ms: Option<u64>,
     weight: u32,
     state: ChatState,
+    /// Whether its members are not answered.
+    muted: bool,
     last_error: Option<String>,
     /// What holds its whole app up, where that concerns it.
     hold: Option<String>,
@@ -108,7 +110,7 @@ fn configured(state: &AdminState) -> BTreeSet<(String, String)> {
 }
 
 fn leaves_a_trace(status: &ChatStatus) -> bool {
-    status.depth > 0 || status.paused || status.dead.is_some() || status.weight.is_some()
+    status.depth > 0 || status.paused || status.muted || status.dead.is_some() || status.weight.is_some()
 }
 
 fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
@@ -128,7 +130,8 @@ fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
         waits_for: waits_for(&status).map(|waits| if is_held { "hold" } else { waits }),
         wake_in_ms: status.parked.as_ref().map(|(_, rest)| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
         weight: status.weight.or(configured.map(|chat| chat.weight)).unwrap_or(1),
-        state: if is_held { ChatState::Paused } else { chat_state(&status, is_dead) },
+        state: if is_held { ChatState::BackingOff } else { chat_state(&status, is_dead) },
+        muted: status.muted,
         last_error: status.last_error,
         hold,
         app,
@@ -141,13 +144,13 @@ fn is_parked(status: &ChatStatus, why: ParkReason) -> bool {
 }
 
 fn is_backing_off(status: &ChatStatus) -> bool {
-    is_parked(status, ParkReason::Transient) || is_parked(status, ParkReason::Unanswered)
+    [ParkReason::Transient, ParkReason::Unanswered, ParkReason::Held].into_iter().any(|why| is_parked(status, why))
 }
 
 fn chat_state(status: &ChatStatus, is_dead: bool) -> ChatState {
     if is_dead {
         ChatState::Dead
-    } else if status.paused || is_parked(status, ParkReason::Held) {
+    } else if status.paused {
         ChatState::Paused
     } else if is_parked(status, ParkReason::Paced) {
         ChatState::Paced
@@ -191,6 +194,7 @@ mod tests {
             leased: false,
             parked: None,
             paused: false,
+            muted: false,
             dead: None,
             weight: None,
             last_error: None,
@@ -204,7 +208,7 @@ mod tests {
             (idle, ChatState::Active, None),
             (ChatStatus { leased: true, ..busy.clone() }, ChatState::Active, Some("answer")),
             (ChatStatus { paused: true, ..parked(ParkReason::Held) }, ChatState::Paused, Some("pause")),
-            (parked(ParkReason::Held), ChatState::Paused, Some("hold")),
+            (parked(ParkReason::Held), ChatState::BackingOff, Some("hold")),
             (parked(ParkReason::Paced), ChatState::Paced, Some("pace")),
             (parked(ParkReason::Transient), ChatState::BackingOff, Some("back_off")),
             (parked(ParkReason::Unanswered), ChatState::BackingOff, Some("back_off")),

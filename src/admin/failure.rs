@@ -3,9 +3,11 @@
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 use tracing::warn;
 
 use crate::api_error::ApiError;
+use crate::hands::HandError;
 use crate::records::RecordsError;
 use crate::store::StoreError;
 
@@ -17,6 +19,11 @@ pub struct Failure(ApiError);
 impl Failure {
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self(ApiError::new(status, code, message))
+    }
+
+    /// With more fields of the error, an object.
+    pub fn with(self, more: Value) -> Self {
+        Self(self.0.with(more))
     }
 }
 
@@ -45,6 +52,23 @@ impl From<RecordsError> for Failure {
     }
 }
 
+impl From<HandError> for Failure {
+    fn from(error: HandError) -> Self {
+        let (status, code) = match error {
+            HandError::Store(error) => return error.into(),
+            HandError::Records(error) => return error.into(),
+            HandError::UnknownDelivery => (StatusCode::NOT_FOUND, "unknown_delivery"),
+            HandError::SettledAlready => (StatusCode::CONFLICT, "settled_already"),
+            HandError::NotOpen(_) => (StatusCode::CONFLICT, "not_open"),
+            HandError::NotKept(_) => (StatusCode::CONFLICT, "not_kept"),
+            HandError::UnknownApp => (StatusCode::CONFLICT, "unknown_app"),
+            HandError::Expired => (StatusCode::CONFLICT, "expired"),
+            HandError::LaneFull => (StatusCode::SERVICE_UNAVAILABLE, "lane_full"),
+        };
+        Self::new(status, code, error.to_string())
+    }
+}
+
 impl From<QueryRejection> for Failure {
     fn from(rejection: QueryRejection) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_query", rejection.body_text())
@@ -55,7 +79,16 @@ impl From<JsonRejection> for Failure {
     fn from(rejection: JsonRejection) -> Self {
         // JSON that says the wrong thing is a bad request like any other.
         let status = Some(rejection.status()).filter(|status| *status != StatusCode::UNPROCESSABLE_ENTITY);
-        Self::new(status.unwrap_or(StatusCode::BAD_REQUEST), "bad_body", rejection.body_text())
+        let text = match &rejection {
+            // Field, fault and place; what stands in front of it is axum's.
+            JsonRejection::JsonDataError(error) => {
+                let text = error.body_text();
+                let fault = text.split_once(" type: ").map_or(text.as_str(), |(_, fault)| fault);
+                format!("the body can't be used: {fault}")
+            }
+            other => other.body_text(),
+        };
+        Self::new(status.unwrap_or(StatusCode::BAD_REQUEST), "bad_body", text)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The operators' listener: console, probes, metrics and the API (contract, section 4).
 //!
 //! What always holds: every answer carries `X-Request-Id`; every error, from a wrong path to a lost database, has the
-//! one shape of [`crate::api_error`]; nothing but the probes and the console's static files answers to a stranger; nothing here moves a message or a reply
-//! to another chat.
+//! one shape of [`crate::api_error`]; nothing but the probes and the console's static files answers to a stranger; nothing here
+//! moves a message or a reply to another chat; phone numbers are whole for scope `admin` alone.
 //!
 //! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`: a peer whose address is not known counts as a
 //! stranger.
@@ -13,17 +13,21 @@ mod chats;
 mod configuration;
 mod console;
 mod failure;
+mod masked;
+mod object;
 mod operate;
 mod probes;
+mod push;
 mod replies;
 mod sessions;
+mod stats;
 mod trails;
 mod users;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
@@ -34,6 +38,8 @@ use crate::alarms::Alarms;
 use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::Scope;
+use crate::hands::Hands;
+use crate::push::Desk;
 use crate::records::{Cursor, Records};
 use crate::sender::Holds;
 use crate::sender::route::Routes;
@@ -57,6 +63,10 @@ pub struct AdminState {
     pub reloader: Arc<Reloader>,
     /// What the last callbacks were answered.
     pub recent: Arc<Recent>,
+    /// Where push tasks are handed over.
+    pub desk: Arc<Desk>,
+    /// Ends deliveries by hand.
+    pub hands: Arc<Hands>,
     /// What holds whole apps up.
     pub holds: Arc<Holds>,
     /// Where alarms are raised.
@@ -88,6 +98,9 @@ pub fn router(state: AdminState) -> Router {
         .route("/chats", get(chats::list))
         .route("/chats/{app}/{*chat}", patch(operate::chat).layer(only(Scope::Admin)).get(chats::one))
         .route("/sessions/{app}/{chat}/{sender}", delete(sessions::delete).layer(only(Scope::Admin)).get(sessions::get))
+        .route("/push", post(push::post).layer(DefaultBodyLimit::max(push::MOST_BYTES)).layer(only(Scope::Push)))
+        .route("/push/{*id}", post(push::confirm).layer(only(Scope::Push)).get(push::get))
+        .route("/stats", get(stats::day))
         .route("/apps", get(apps::list))
         .route("/configuration", get(configuration::get).layer(only(Scope::Admin)))
         .route("/reload", post(configuration::reload).layer(only(Scope::Admin)))
@@ -98,6 +111,7 @@ pub fn router(state: AdminState) -> Router {
         )
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn(masked::below_admin))
         .layer(only(Scope::Read));
     Router::new()
         .route("/livez", get(probes::livez))

@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{AdminState, auth};
+use crate::model::now_ms;
 
 /// How long a probe waits for the store: well below any prober's own patience.
 const STORE_PATIENCE: Duration = Duration::from_secs(1);
@@ -46,12 +47,14 @@ pub(super) async fn metrics(State(state): State<AdminState>, request: Request) -
         return denied.into_response();
     }
     // With the store away the gauges keep their last values; `store_errors` tells.
-    match timeout(STORE_PATIENCE, state.store.depth()).await {
-        Ok(Ok(depth)) => state.metrics.depth(depth),
-        Ok(Err(_)) | Err(_) => state.metrics.store_error("depth"),
+    if state.metrics.is_due(Instant::now()) {
+        match timeout(STORE_PATIENCE, state.store.depth()).await {
+            Ok(Ok(depth)) => state.metrics.depth(depth, now_ms()),
+            Ok(Err(_)) | Err(_) => state.metrics.store_error("depth"),
+        }
     }
     if let Some(spool) = &state.spool {
-        state.metrics.spool_depth(spool.depth());
+        state.metrics.spool(spool.depth(), spool.percent());
     }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], state.metrics.render()).into_response()

@@ -3,12 +3,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::info;
 
+use super::object::Object;
 use super::{AdminState, Failure};
 use crate::alarms::{Alarm, Kind};
 use crate::model::Lane;
@@ -33,9 +33,9 @@ pub(super) struct LateReply {
 /// Queues it, or says why not.
 pub(super) async fn post(
     State(state): State<AdminState>,
-    body: Result<Json<LateReply>, JsonRejection>,
+    body: Result<Object<LateReply>, Failure>,
 ) -> Result<Json<Value>, Failure> {
-    let Json(late) = body?;
+    let Object(late) = body?;
     if late.messages.is_empty() {
         let text = "messages: at least one; an answer that says nothing is not posted";
         return Err(Failure::new(StatusCode::BAD_REQUEST, "bad_message", text));

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -13,10 +13,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use tracing::info;
 
 use super::auth::Operator;
+use super::object::Object;
 use super::{AdminState, Failure};
 use crate::config::settings::{Scope, Terms};
 use crate::config::units;
-use crate::member::{Contact, MAX_FIELD, MAX_USER_ID, MemberKey, Profile, field_value, is_user_id, masked};
+use crate::mask;
+use crate::member::{Contact, MAX_FIELD, MAX_USER_ID, MemberKey, Profile, field_value, is_user_id};
 use crate::store::{FieldChange, ProfileChange, UserChange};
 
 /// Most contact fields in one change.
@@ -73,9 +75,9 @@ pub(super) async fn put(
     State(state): State<AdminState>,
     Extension(operator): Extension<Operator>,
     who: Who,
-    body: Result<Json<UserPut>, JsonRejection>,
+    body: Result<Object<UserPut>, Failure>,
 ) -> Result<Json<UserItem>, Failure> {
-    let ((app, sender), Json(put)) = (known(&state, who)?, body?);
+    let ((app, sender), Object(put)) = (known(&state, who)?, body?);
     let user = put.user()?;
     let contact = put.contact()?;
     let (binds, fields) = (matches!(user, Some(UserChange::Bind { .. })), contact.len());
@@ -109,7 +111,7 @@ async fn item(state: &AdminState, app: String, sender: String, scope: Scope) -> 
     let Profile { user, contact } = state.store.members().read_profile(&MemberKey::new(&app, &sender)).await?;
     let user_id_ttl_ms = user.as_ref().map(|user| u64::try_from(user.left.as_millis()).unwrap_or(u64::MAX));
     let renew_on_use = user.as_ref().is_some_and(|user| user.renew.is_some());
-    let contact = if scope >= Scope::Admin { contact } else { masked(&contact) };
+    let contact = if scope >= Scope::Admin { contact } else { mask::contact(&contact) };
     Ok(UserItem { app, sender, user_id: user.map(|user| user.id), user_id_ttl_ms, renew_on_use, contact })
 }
 

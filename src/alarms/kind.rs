@@ -15,6 +15,8 @@ pub enum Kind {
     NotTried,
     /// A reply has no way out, or its way leads to another chat now, and was dropped (P2).
     NoRoute,
+    /// Too many replies wait for a chat: those of a message were dropped.
+    LaneFull,
     /// A message brought its worker down too often.
     Poison,
     /// The store does not answer.
@@ -35,6 +37,7 @@ impl Kind {
             Self::Held => "held",
             Self::NotTried => "not_tried",
             Self::NoRoute => "no_route",
+            Self::LaneFull => "lane_full",
             Self::Poison => "poison",
             Self::StoreAway => "store_away",
             Self::SpoolFilling => "spool_filling",
@@ -51,6 +54,7 @@ impl Kind {
             Self::Held => "配置或接口额度有误，暂停发送",
             Self::NotTried => "本机暂时无法发出请求",
             Self::NoRoute => "没有可用的路由，回复已丢弃",
+            Self::LaneFull => "等待发送的回复太多，新的已丢弃",
             Self::Poison => "消息多次使处理进程崩溃，已放弃",
             Self::StoreAway => "存储无应答",
             Self::SpoolFilling => "本地暂存超过一半",
@@ -67,6 +71,7 @@ impl Kind {
             Self::Held => "按错误码检查 secret、可信 IP、应用可见范围或调用额度，恢复后会自动继续。",
             Self::NotTried => "检查本机的文件描述符、内存，以及到存储和企业微信的网络。",
             Self::NoRoute => "给该会话配置 webhook，并确认没有别的会话用同一个。",
+            Self::LaneFull => "看该会话为什么发不出去，或调大 [store] lane_depth。",
             Self::Poison => "按消息 id 查轨迹和日志，修好规则或动作后请成员重发。",
             Self::StoreAway => "检查 Redis 或本地磁盘，恢复后会自动继续。",
             Self::SpoolFilling => "尽快恢复 Redis，暂存写满后回调会得到 503。",
@@ -86,6 +91,7 @@ impl Kind {
             | Self::Held
             | Self::NotTried
             | Self::NoRoute
+            | Self::LaneFull
             | Self::Poison => "process",
         }
     }
@@ -93,7 +99,13 @@ impl Kind {
     /// Whether all processes mean the same by it, so that one of them tells it for all. The others are each process's own.
     pub(super) fn is_shared(self) -> bool {
         match self {
-            Self::ChatDead | Self::RateLimited | Self::Unknown | Self::Held | Self::NoRoute | Self::Poison => true,
+            Self::ChatDead
+            | Self::RateLimited
+            | Self::Unknown
+            | Self::Held
+            | Self::NoRoute
+            | Self::LaneFull
+            | Self::Poison => true,
             Self::NotTried | Self::StoreAway | Self::SpoolFilling | Self::RecordsAway => false,
         }
     }

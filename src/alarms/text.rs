@@ -1,8 +1,9 @@
-//! Alarms in words, for a group. Pure.
+//! Alarms in words, for a group. Pure. A chat may be named by a phone number: that is masked.
 
 use std::collections::VecDeque;
 
 use super::{Alarm, Due};
+use crate::mask;
 use crate::wecom::message::GROUP_ROBOT;
 
 /// What happened, to whom, and why: one line.
@@ -14,7 +15,7 @@ pub(super) fn line(Due { alarm, count }: &Due) -> String {
     if *count > 1 {
         line.push_str(&format!("（另有 {} 条同类）", count - 1));
     }
-    line
+    mask::phones_in(&line).into_owned()
 }
 
 /// As many alarms from the front as go into one text of a robot, at least one; and how many those are. `host` says whose
@@ -55,6 +56,11 @@ mod tests {
                  处理：{mend}\n\n【会话已失效，不再向它发送】support/c2\n处理：{mend}"
             )
         );
+    }
+
+    #[test]
+    fn a_chat_that_is_named_by_a_phone_number_is_masked() {
+        assert!(line(&due("13800138000", "81013", 1)).ends_with("support/138****8000：81013"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::values::{self, Span};
 use super::{Failure, compare, figures, runtime};
 use crate::app::App;
 use crate::config::settings::{Log, LogFormat};
-use crate::telemetry::logs;
+use crate::telemetry::{LogContent, logs};
 
 /// What `demo` is asked for.
 #[derive(Clone, Debug, clap::Args)]
@@ -55,7 +55,7 @@ pub(super) struct Options {
 /// Runs the demo; a promise that was not kept is a failure.
 pub(super) fn run(options: Options) -> Result<(), Failure> {
     // Blocked words are among the load, each with a warning.
-    let quiet = Log { format: LogFormat::Auto, level: "error".into() };
+    let quiet = Log { format: LogFormat::Auto, level: "error".into(), content: LogContent::None };
     logs::init(&quiet).map_err(Failure::running)?;
     let kept = runtime()?.block_on(async {
         let redis = match &options.redis {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::gateway;
 use super::kind::{self, Kind, OfKind};
 use super::reader::{Source, Table, is_visible};
 use super::route::{self, Use};
@@ -16,6 +17,10 @@ use super::settings::{Api, App, Chat, ChatWay, OnUnknown, Rules, Settings};
 use super::units;
 use crate::store::Pace;
 use crate::wecom::payload::Fields;
+
+/// What only an app's file has, and `gateway.toml` might hold by mistake.
+pub(super) const SECTIONS: [&str; 10] =
+    ["kind", "chats", "chats_default", "fields", "session", "rules", "commands", "keywords", "mention", "bindings"];
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a chat's robot may send unless it is said otherwise: WeCom's own limit.
@@ -48,7 +53,7 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
     let own_ttl = t.parsed("dedup_ttl", units::some_duration);
     let is_json = kind == Some(Kind::Json);
     let dedup_ttl = own_ttl.unwrap_or(if is_json { DAY } else { process.dedup.ttl });
-    let on_unknown = t.word("on_unknown", &[("hold", OnUnknown::Hold), ("retry", OnUnknown::Retry)]);
+    let on_unknown = on_unknown(t, kind);
 
     let bot_names = bot_names(t);
     let (pace, coalesce) =
@@ -61,6 +66,7 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
     });
     let session = t.section("session", |t| session::session(t, &process.workers));
     let rules = rules::rules(t, max_reply_age);
+    t.belong_elsewhere(&gateway::SECTIONS, "is of the whole process, and belongs in gateway.toml");
     AppFile {
         file: t.file().to_owned(),
         id: id.to_owned(),
@@ -87,6 +93,16 @@ fn app(t: &mut Table, id: &str, process: &Settings) -> AppFile {
             rules,
         }),
     }
+}
+
+/// `on_unknown`; where no channel of the kind can know a repeat, asking for one is a fault.
+fn on_unknown(t: &mut Table, kind: Option<Kind>) -> Option<OnUnknown> {
+    let policy = t.word("on_unknown", &[("hold", OnUnknown::Hold), ("retry", OnUnknown::Retry)]);
+    if let (Some(OnUnknown::Retry), Some(Kind::GroupRobot | Kind::Aibot)) = (policy, kind) {
+        let why = "\"retry\" can't be done here: neither a robot's webhook nor a response_url knows a repeat";
+        t.fault("on_unknown", format!("{why}; write \"hold\", or remove it"));
+    }
+    policy
 }
 
 fn longest_action(rules: &Rules) -> Duration {

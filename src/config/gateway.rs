@@ -10,29 +10,51 @@ use url::{Host, Url};
 
 use super::alarms::alarms;
 use super::reader::{Table, quoted};
+use super::report::report;
 use super::route::{OFFICIAL_HOST, is_loopback};
 use super::settings::{
-    Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Scope, Sender, Server, Settings, Store, WeCom,
-    Workers,
+    Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Push, Scope, Sender, Server, Settings, Store,
+    WeCom, Workers,
 };
 use super::units::{self, Mend, show};
 use crate::model::Secret;
+use crate::telemetry::LogContent;
+use crate::zone::Zone;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What an app's file is most likely to hold by mistake; `kafka` and `telemetry` are told of by themselves.
+pub(super) const SECTIONS: [&str; 12] = [
+    "server",
+    "admin",
+    "wecom",
+    "store",
+    "database",
+    "dedup",
+    "workers",
+    "sender",
+    "alarms",
+    "log",
+    "kafka",
+    "telemetry",
+];
+
 /// The whole file; its apps are read after it.
 pub(super) fn settings(root: &mut Table) -> Settings {
     let wecom = root.section("wecom", wecom);
+    let database = root.section("database", database);
     let settings = Settings {
         server: root.section("server", server),
         admin: root.section("admin", admin),
         store: root.section("store", store),
-        database: root.section("database", database),
+        push: root.section("push", |t| push(t, &database)),
+        database,
         dedup: root.section("dedup", dedup),
         workers: root.section("workers", workers),
         sender: root.section("sender", sender),
         alarms: root.section("alarms", |t| alarms(t, &wecom)),
+        report: root.section("report", |t| report(t, &wecom)),
         wecom,
         log: root.section("log", log),
         apps: Default::default(),
@@ -46,12 +68,23 @@ pub(super) fn settings(root: &mut Table) -> Settings {
     if root.take("kafka").is_some() {
         root.fault("kafka", "pushes from Kafka are not available in this version: remove the section");
     }
+    root.belong_elsewhere(
+        &super::app::SECTIONS,
+        "is of one app, and belongs in its file, apps/<id>.toml beside this one",
+    );
     root.section("telemetry", |t| {
         if t.take("otlp").is_some() {
             t.fault("otlp", "exporting traces is not available in this version: remove the key; GET /metrics is there");
         }
     });
     settings
+}
+
+/// `[admin]` of the file; the rest is not judged.
+pub(super) fn admin_alone(root: &mut Table) -> Admin {
+    let admin = root.section("admin", admin);
+    root.drop_rest();
+    admin
 }
 
 /// Whether two listeners would claim the same port of some address; `[::]` takes IPv4 too. Port 0 is a free one each.
@@ -249,7 +282,14 @@ fn database(t: &mut Table) -> Database {
         url: t.parsed_unseen("url", database_url).unwrap_or_else(|| Secret::new("sqlite://data/records.db")),
         retain: t.span("retain", 30 * DAY),
         journal_limit: t.whole("journal_limit", 1..=u64::MAX).unwrap_or(500_000),
+        zone: t.parsed("zone", zone).unwrap_or_else(Zone::system),
+        stats_retain: t.span("stats_retain", 400 * DAY),
     }
+}
+
+fn zone(name: &str) -> Result<Zone, Mend> {
+    let mend = "is no time zone: write its name in the table of zones, such as \"Asia/Shanghai\" or \"UTC\"";
+    Zone::named(name.trim()).ok_or_else(|| mend.to_owned())
 }
 
 fn database_url(text: &str) -> Result<Secret, Mend> {
@@ -308,11 +348,28 @@ fn sender(t: &mut Table) -> Sender {
     }
 }
 
+/// What is unknown of a task is settled from the records: they must not forget it first.
+fn push(t: &mut Table, database: &Database) -> Push {
+    let told = t.parsed("keep", |text| match units::some_duration(text) {
+        Ok(keep) if keep > database.retain => {
+            let retain = show(database.retain);
+            Err(format!(
+                "is longer than [database] retain ({retain}), from which what is unknown is settled: shorten it"
+            ))
+        }
+        other => other,
+    });
+    // Unsaid, it is as long as the records allow.
+    Push { keep: told.unwrap_or((7 * DAY).min(database.retain)) }
+}
+
 fn log(t: &mut Table) -> Log {
     let formats = [("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
+    let contents = [("none", LogContent::None), ("digest", LogContent::Digest), ("full", LogContent::Full)];
     Log {
         format: t.word("format", &formats).unwrap_or(LogFormat::Auto),
         level: t.parsed("level", log_level).unwrap_or_else(|| "info".into()),
+        content: t.word("content", &contents).unwrap_or_default(),
     }
 }
 

@@ -42,7 +42,13 @@ pub(super) fn llm(t: &mut Table, place: &Place) -> Option<LlmAction> {
 /// `{base_url}/chat/completions`
 fn endpoint(text: &str) -> Result<Url, Mend> {
     let mut url = web_url(text)?;
-    let path = format!("{}/chat/completions", url.path().trim_end_matches('/'));
+    let base = url.path().trim_end_matches('/');
+    if base.ends_with("/chat/completions") {
+        return Err("ends with /chat/completions, which is added to it: write where the API begins, such as \
+                    \"http://llm:8000/v1\""
+            .into());
+    }
+    let path = format!("{base}/chat/completions");
     url.set_path(&path);
     Ok(url)
 }

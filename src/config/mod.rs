@@ -6,7 +6,7 @@
 //! - `faults`: what is wrong, and the ledger where readers leave it;
 //! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings, `files` what
 //!   they name;
-//! - `gateway`, `alarms`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - `gateway`, `alarms`, `report`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
 //! - [`settings`]: the result.
 
 mod action;
@@ -21,6 +21,7 @@ mod llm;
 mod manners;
 mod memory;
 mod reader;
+mod report;
 mod route;
 mod rules;
 mod session;
@@ -40,6 +41,7 @@ use expand::Environment;
 use faults::Ledger;
 pub use faults::{Fault, Faults, FileRead};
 use reader::Source;
+pub(crate) use reader::nearest;
 pub(crate) use route::is_loopback;
 pub use settings::Settings;
 
@@ -84,7 +86,8 @@ fn read(path: &Path, environment: &Environment, ledger: &Ledger) -> Settings {
     let mut settings = read.unwrap_or_else(|| unknown_settings(&gateway));
     let apps = apps(&gateway, &settings);
     let alarms = alarms::robot(&gateway, &settings.alarms, &settings.wecom);
-    route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms), ledger);
+    let report = report::robot(&gateway, &settings.report, &settings.alarms, &settings.wecom);
+    route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms).chain(&report), ledger);
     if readable {
         memory::check(&gateway, &settings, &apps);
         folder(&gateway, &settings.store.path);
@@ -98,6 +101,22 @@ fn folder(gateway: &Source, path: &Path) {
     if let Err(mend) = files::folder(path, files::may_write) {
         gateway.ledger.note(&gateway.file, "store.path", format!("{path:?} {mend}"));
     }
+}
+
+/// Reads only `[admin]` of the `gateway.toml` at `path`, so that nothing that the rest needs (variables, files) has to be there.
+///
+/// # Errors
+/// Every fault of that section, or of the file as a whole.
+pub fn admin(path: &Path) -> Result<settings::Admin, Faults> {
+    admin_with(path, &|name| std::env::var(name).ok())
+}
+
+fn admin_with(path: &Path, environment: &Environment) -> Result<settings::Admin, Faults> {
+    let ledger = Ledger::default();
+    let gateway = Source { file: path.to_owned(), ledger: &ledger, environment };
+    let admin = gateway.read(gateway::admin_alone).unwrap_or_else(|| gateway.defaults(gateway::admin_alone));
+    ledger.close()?;
+    Ok(admin)
 }
 
 /// Reads app files without the `gateway.toml` that they belong to: every host is taken for a webhook's, and everything of

@@ -130,6 +130,15 @@ impl<'a> Table<'a> {
         self.values.remove(key)
     }
 
+    /// Blames keys that only another file has.
+    pub(super) fn belong_elsewhere(&mut self, keys: &[&str], where_to: &str) {
+        for key in keys {
+            if self.values.remove(*key).is_some() {
+                self.fault(key, format!("{where_to}: move it there"));
+            }
+        }
+    }
+
     /// Drops what is left, unjudged: for tables whose fault has been told already.
     pub(super) fn drop_rest(&mut self) {
         self.values.clear();
@@ -342,7 +351,7 @@ pub(super) fn quoted<T: AsRef<str>>(words: &[T]) -> String {
 }
 
 /// The known word that one was most likely to mean, if any is near.
-pub(super) fn nearest<'w, T: AsRef<str>>(word: &str, known: &'w [T]) -> Option<&'w str> {
+pub(crate) fn nearest<'w, T: AsRef<str>>(word: &str, known: &'w [T]) -> Option<&'w str> {
     let bound = (word.chars().count() / 3).max(1);
     let distance = |known: &&str| strsim::damerau_levenshtein(word, known);
     known.iter().map(AsRef::as_ref).min_by_key(distance).filter(|near| distance(near) <= bound)

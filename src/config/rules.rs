@@ -184,9 +184,7 @@ fn keyword(t: &mut Table, max_reply_age: Duration) -> Option<Keyword> {
 }
 
 fn binding(t: &mut Table, max_reply_age: Duration) -> Option<Binding> {
-    let pattern = t.parsed_unseen("pattern", |text| {
-        Regex::new(text).map_err(|e| format!("is no pattern ({}): correct it", in_one_line(&e)))
-    });
+    let pattern = t.parsed_unseen("pattern", sentence);
     let pattern = t.require(
         "pattern",
         pattern,
@@ -200,12 +198,30 @@ fn binding(t: &mut Table, max_reply_age: Duration) -> Option<Binding> {
                     (?P<phone>1\\d{10}), or an action";
         t.fault_here(mend);
     }
+    if terms.unbind && matches!(action, Some(Some(Action::Http(_) | Action::Llm(_) | Action::Help))) {
+        t.fault("action", "stands beside unbind, which asks nobody: remove one of the two, or let it reply");
+    }
     let action = match action {
         Some(None) => return None,
         Some(action) => action,
         None => None,
     };
     Some(Binding { pattern: pattern?, action, terms })
+}
+
+/// A pattern that is more than every text: a binding is looked for in front of all other rules.
+fn sentence(text: &str) -> Result<Regex, Mend> {
+    let pattern = Regex::new(text).map_err(|e| format!("is no pattern ({}): correct it", in_one_line(&e)))?;
+    // Nothing of one kind is in all of these but that they are written.
+    const ANYTHING: [&str; 6] = ["你好", "hello", "1", "/help", "？", "A b"];
+    if pattern.is_match("") || ANYTHING.iter().all(|text| pattern.is_match(text)) {
+        return Err(
+            "matches whatever is written, so that no other rule would be reached: write what the sentence says, \
+                    such as '手机号是(?P<phone>1\\d{10})'"
+                .into(),
+        );
+    }
+    Ok(pattern)
 }
 
 /// The regex crate draws the pattern over several lines; the last says what is wrong.

@@ -30,6 +30,7 @@ pub(super) fn session(t: &mut Table, workers: &Workers) -> Session {
 /// The store reads a session with every message, and a database takes an exchange in one packet.
 fn bounded(text: &str) -> Result<usize, Mend> {
     match units::size(text) {
+        Ok(0) => Err("keeps nothing: write a larger size, such as \"4KiB\"".into()),
         Ok(bytes) if bytes > 1 << 20 => Err("is more than a session may hold: write at most \"1MiB\"".into()),
         other => other,
     }

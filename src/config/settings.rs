@@ -3,7 +3,10 @@
 
 mod alarms;
 mod llm;
+mod log;
 mod manners;
+mod push;
+mod records;
 mod restart;
 mod session;
 mod ways;
@@ -19,11 +22,14 @@ use url::Url;
 pub use manners::{Audience, Manners, Only, Terms};
 
 pub use self::llm::{AnswerFormat, LlmAction};
+pub use self::log::{Log, LogFormat};
+pub use self::records::{Database, Report};
 pub use self::session::{Session, SessionScope};
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
 pub use alarms::{AlarmHook, Alarms};
+pub use push::Push;
 pub use ways::{Api, Chat, ChatWay, Gateway, OnUnknown, Webhook};
 
 /// One process and its apps.
@@ -45,8 +51,12 @@ pub struct Settings {
     pub workers: Workers,
     /// `[sender]`
     pub sender: Sender,
+    /// `[push]`
+    pub push: Push,
     /// `[alarms]`
     pub alarms: Alarms,
+    /// `[report]`
+    pub report: Report,
     /// `[log]`
     pub log: Log,
     /// `apps/<id>.toml`, by id.
@@ -161,17 +171,6 @@ pub enum Backend {
     Redis,
 }
 
-/// The records.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Database {
-    /// `sqlite://…` or `mysql://…`; may hold a password.
-    pub url: Secret,
-    /// How long records are kept.
-    pub retain: Duration,
-    /// Most journal lines that wait for the database.
-    pub journal_limit: u64,
-}
-
 /// Deduplication.
 #[derive(Clone, Debug)]
 pub struct Dedup {
@@ -216,26 +215,6 @@ pub struct Sender {
     pub lease: Duration,
     /// See [`crate::store::Turn`].
     pub head_start: Duration,
-}
-
-/// Logging.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Log {
-    /// Text on a terminal, JSON otherwise, unless said.
-    pub format: LogFormat,
-    /// A `tracing` filter: `info`, `wecom_gateway=debug`, …
-    pub level: String,
-}
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Text on a terminal, JSON otherwise.
-    Auto,
-    /// JSON.
-    Json,
-    /// Text.
-    Text,
 }
 
 /// One WeCom app.

@@ -3,6 +3,8 @@
 mod alarms;
 mod apps;
 mod process;
+mod push;
+mod report;
 mod rules;
 mod whole;
 

@@ -1,5 +1,5 @@
 //! Decides whether a callback is authentic and opens it: signature, freshness, decryption, receive id; or, for a
-//! `json` app, its header.
+//! `json` app, its header. `at`, everywhere, is when it was received, Unix ms.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,39 +11,40 @@ use subtle::ConstantTimeEq;
 
 use super::query::Query;
 use super::refusal::Refusal;
-use crate::config::settings::{App, AppKind, JsonAuth};
-use crate::model::now_ms;
+use crate::config::settings::{AppKind, JsonAuth};
 use crate::wecom::crypto::CallbackCrypto;
 use crate::wecom::envelope;
 
 /// How far ahead of this machine's clock a callback's timestamp may be (contract, section 2).
-const MAX_AHEAD: Duration = Duration::from_secs(5 * 60);
+pub(crate) const MAX_AHEAD: Duration = Duration::from_secs(5 * 60);
 
 /// The plain `echostr`, to be answered as it is.
 pub(super) fn url_verification(
     crypto: &CallbackCrypto,
     query: &Query<'_>,
+    at: i64,
     max_skew: Option<Duration>,
 ) -> Result<Vec<u8>, Refusal> {
     let echostr = query.echostr.as_deref().ok_or(Refusal::MissingQuery("echostr"))?;
-    open(crypto, query, echostr, max_skew)
+    open(crypto, query, echostr, at, max_skew)
 }
 
 /// The payload of a POST: decrypted, or for a `json` app the body itself.
 pub(super) fn payload<'a>(
-    app: &App,
+    kind: &AppKind,
     query: &str,
     headers: &HeaderMap,
     body: &'a [u8],
+    at: i64,
     max_skew: Option<Duration>,
 ) -> Result<Cow<'a, [u8]>, Refusal> {
-    match &app.kind {
+    match kind {
         AppKind::Json(auth) if authorised(auth, headers, body) => Ok(Cow::Borrowed(body)),
         AppKind::Json(_) => Err(Refusal::Auth),
         AppKind::App(crypto) | AppKind::GroupRobot(crypto) | AppKind::Aibot(crypto) => {
             let query = Query::parse(query)?;
             let ciphertext = envelope::ciphertext(body)?;
-            Ok(Cow::Owned(open(crypto, &query, &ciphertext, max_skew)?))
+            Ok(Cow::Owned(open(crypto, &query, &ciphertext, at, max_skew)?))
         }
     }
 }
@@ -52,24 +53,27 @@ fn open(
     crypto: &CallbackCrypto,
     query: &Query<'_>,
     ciphertext: &str,
+    at: i64,
     max_skew: Option<Duration>,
 ) -> Result<Vec<u8>, Refusal> {
     let timestamp: i64 = query.timestamp.parse().map_err(|_| Refusal::BadTimestamp)?;
     if !crypto.verify(&query.msg_signature, &query.timestamp, &query.nonce, ciphertext) {
         return Err(Refusal::Signature);
     }
-    fresh(timestamp, now_ms() / 1000, max_skew)?;
+    fresh(timestamp, at / 1000, max_skew)?;
     Ok(crypto.decrypt(ciphertext)?)
 }
 
-fn fresh(timestamp: i64, now: i64, max_skew: Option<Duration>) -> Result<(), Refusal> {
+/// Whether a callback of this time is young enough now; both in Unix seconds.
+pub(crate) fn fresh(timestamp: i64, now: i64, max_skew: Option<Duration>) -> Result<(), Refusal> {
     let Some(max_skew) = max_skew else { return Ok(()) };
     let off = timestamp.abs_diff(now);
     let limit = if timestamp > now { MAX_AHEAD } else { max_skew };
     if off > limit.as_secs() { Err(Refusal::Skew(off)) } else { Ok(()) }
 }
 
-fn authorised(auth: &JsonAuth, headers: &HeaderMap, body: &[u8]) -> bool {
+/// Whether a plain webhook may be believed.
+pub(crate) fn authorised(auth: &JsonAuth, headers: &HeaderMap, body: &[u8]) -> bool {
     let given = |name: &str| headers.get(name).map(|v| v.as_bytes());
     match auth {
         JsonAuth::None => true,

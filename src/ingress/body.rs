@@ -13,7 +13,7 @@ use super::refusal::Refusal;
 const DRAIN: usize = 16 << 20;
 
 /// The body, at most `max` bytes. One that is too large is called so, also when its end doesn't come in time.
-pub(super) async fn read(body: Body, max: usize, deadline: Instant) -> Result<Bytes, Refusal> {
+pub(crate) async fn read(body: Body, max: usize, deadline: Instant) -> Result<Bytes, Refusal> {
     let mut stream = body.into_data_stream();
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
@@ -46,7 +46,7 @@ pub(super) async fn read(body: Body, max: usize, deadline: Instant) -> Result<By
 }
 
 /// Reads a body that nobody needs, within the same bounds.
-pub(super) async fn drain(body: Body, max: usize, deadline: Instant) {
+pub(crate) async fn drain(body: Body, max: usize, deadline: Instant) {
     // Why it could not be read changes nothing: the request is refused for another reason.
     let _ = read(body, max, deadline).await;
 }

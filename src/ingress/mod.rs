@@ -6,11 +6,12 @@
 //! and read to its end, within bounds, so that a refused client sees its answer; every answer carries `X-Request-Id`;
 //! no answer holds a secret or a decrypted byte.
 
-mod authentic;
-mod body;
+pub(crate) mod authentic;
+pub(crate) mod body;
 mod intake;
-mod query;
-mod refusal;
+pub(crate) mod judge;
+pub(crate) mod query;
+pub(crate) mod refusal;
 mod replay;
 mod window;
 
@@ -19,23 +20,21 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, HeaderValue, Method, Request, header};
+use axum::extract::State;
+use axum::http::{HeaderValue, Request, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::any;
 use tracing::{info, warn};
 
 use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::{App, AppKind, Order};
-use crate::model::{ChatKind, Lane, Message, digest_id, now_ms};
+use crate::model::{Lane, Message, now_ms};
+use crate::records::Copies;
 use crate::setup::InForce;
 use crate::store::Arrival;
 use crate::telemetry::{Metrics, Recent};
-use crate::wecom::payload::{self, Payload};
 use intake::Taken;
-use query::Query;
+use judge::{Judged, Received, judge};
 use refusal::Refusal;
 use window::{Admission, Lead, Shared, Window};
 
@@ -49,88 +48,63 @@ pub struct Ingress(Arc<Inner>);
 struct Inner {
     in_force: Arc<InForce>,
     intake: Arc<Intake>,
+    copies: Arc<Copies>,
     metrics: Arc<Metrics>,
     recent: Arc<Recent>,
     window: Arc<Window>,
 }
 
 impl Ingress {
-    /// An endpoint for the apps that are in force, whose messages `intake` takes.
-    pub fn new(in_force: Arc<InForce>, intake: Intake, metrics: Arc<Metrics>, recent: Arc<Recent>) -> Self {
+    /// An endpoint for the apps that are in force, whose messages `intake` takes; the copies that never come so far are
+    /// counted in `copies`.
+    pub fn new(
+        in_force: Arc<InForce>,
+        intake: Intake,
+        copies: Arc<Copies>,
+        metrics: Arc<Metrics>,
+        recent: Arc<Recent>,
+    ) -> Self {
         let (window, intake) = (Arc::new(Window::new(in_force.settings().dedup.window)), Arc::new(intake));
-        Self(Arc::new(Inner { in_force, intake, metrics, recent, window }))
+        Self(Arc::new(Inner { in_force, intake, copies, metrics, recent, window }))
     }
 
     /// `GET|POST /callback/{app}`, with or without a slash at its end; everything else is 404.
     pub fn router(self) -> Router {
-        Router::new()
-            .route("/callback/{app}", any(callback))
-            .route("/callback/{app}/", any(callback))
-            .fallback(nowhere)
-            .with_state(self)
+        Router::new().fallback(callback).with_state(self)
     }
-}
-
-async fn nowhere(State(Ingress(ingress)): State<Ingress>, request: Request<Body>) -> Response {
-    let began = Instant::now();
-    let settings = ingress.in_force.settings();
-    let server = &settings.server;
-    body::drain(request.into_body(), server.max_body, began + server.deadline).await;
-    ingress.conclude("", &new_request_id(), began, Err(Refusal::Nowhere))
 }
 
 fn new_request_id() -> String {
     uuid::Uuid::now_v7().simple().to_string()
 }
 
-async fn callback(
-    State(Ingress(ingress)): State<Ingress>,
-    app_id: Result<Path<String>, PathRejection>,
-    RawQuery(query): RawQuery,
-    request: Request<Body>,
-) -> Response {
+async fn callback(State(Ingress(ingress)): State<Ingress>, request: Request<Body>) -> Response {
     let (began, request_id) = (Instant::now(), new_request_id());
-    // A name that is no UTF-8 is no app's, nor is an empty one.
-    let app_id = app_id.map(|Path(id)| id).unwrap_or_default();
-    let answer = ingress.answer(&app_id, query.as_deref().unwrap_or(""), request, &request_id, began).await;
+    let path = request.uri().path().to_owned();
+    let Some(app_id) = judge::app_id(&path) else {
+        let settings = ingress.in_force.settings();
+        let server = &settings.server;
+        body::drain(request.into_body(), server.max_body, began + server.deadline).await;
+        return ingress.conclude("", &request_id, began, Err(Refusal::Nowhere));
+    };
+    let answer = ingress.answer(&app_id, request, &request_id, began).await;
     ingress.conclude(&app_id, &request_id, began, answer)
-}
-
-/// What was posted.
-struct Post<'a> {
-    query: &'a str,
-    headers: &'a HeaderMap,
-    body: &'a [u8],
 }
 
 type Answer = Result<(Response, &'static str), Refusal>;
 
 impl Inner {
-    async fn answer(
-        &self,
-        app_id: &str,
-        query: &str,
-        request: Request<Body>,
-        request_id: &str,
-        began: Instant,
-    ) -> Answer {
+    async fn answer(&self, app: &str, request: Request<Body>, request_id: &str, began: Instant) -> Answer {
         let settings = self.in_force.settings();
         let deadline = began + settings.server.deadline;
         let (parts, body) = request.into_parts();
         let body = body::read(body, settings.server.max_body, deadline).await?;
-        let app = settings.apps.get(app_id).ok_or(Refusal::UnknownApp)?;
-        match (&parts.method, &app.kind) {
-            (&Method::GET, AppKind::Json(_)) => Err(Refusal::Method("POST")),
-            (&Method::GET, AppKind::App(crypto) | AppKind::GroupRobot(crypto) | AppKind::Aibot(crypto)) => {
-                let query = Query::parse(query)?;
-                let plain = authentic::url_verification(crypto, &query, settings.dedup.max_skew)?;
-                Ok((([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], plain).into_response(), "verified"))
-            }
-            (&Method::POST, _) => {
-                let post = Post { query, headers: &parts.headers, body: &body };
-                self.take(&settings, app, post, request_id, deadline).await
-            }
-            _ => Err(Refusal::Method("GET, POST")),
+        let query = parts.uri.query().unwrap_or_default();
+        let received =
+            Received { method: &parts.method, app, query, headers: &parts.headers, body: &body, at: now_ms() };
+        match judge(&settings, &received, request_id)? {
+            Judged::Verification(plain) => Ok((plain_text(plain), "verified")),
+            Judged::Message(app, message) => self.take(&settings, &app, *message, deadline).await,
         }
     }
 
@@ -159,17 +133,7 @@ impl Inner {
         response
     }
 
-    async fn take(
-        &self,
-        settings: &Settings,
-        app: &Arc<App>,
-        Post { query, headers, body }: Post<'_>,
-        request_id: &str,
-        deadline: Instant,
-    ) -> Answer {
-        let plain = authentic::payload(app, query, headers, body, settings.dedup.max_skew)?;
-        let payload = payload::parse(&plain, &app.fields)?;
-        let message = message(app, payload, &plain, request_id)?;
+    async fn take(&self, settings: &Settings, app: &App, message: Message, deadline: Instant) -> Answer {
         let mark_ttl = app.mark_ttl(&message);
         let (taken, copy) = match self.window.admit(&message.key(), mark_ttl) {
             Admission::Known => (Taken::Duplicate, true),
@@ -187,12 +151,15 @@ impl Inner {
             Taken::Spooled if !copy => "spooled",
             Taken::Stored | Taken::Spooled | Taken::Duplicate => "duplicate",
         };
+        if copy {
+            self.copies.stopped(&message.app, &message.chat_id);
+        }
         info!(
-            request_id, app = %app.id, chat_id = %message.chat_id, sender_key = %message.sender_key, msg_id = %message.msg_id,
+            request_id = message.request_id, app = %app.id, chat_id = %message.chat_id, sender_key = %message.sender_key, msg_id = %message.msg_id,
             msg_type = %message.msg_type, result, "callback taken"
         );
         let text = if matches!(app.kind, AppKind::Aibot(_)) { "" } else { "success" };
-        Ok((([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response(), result))
+        Ok((plain_text(text), result))
     }
 
     /// Stores in a task of its own: a client that goes away, or the deadline, must not leave the copies without an answer.
@@ -215,6 +182,10 @@ fn arrival(settings: &Settings, app: &App, message: Message, mark_ttl: Duration)
     }
 }
 
+fn plain_text(text: impl IntoResponse) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}
+
 async fn wait(mut shared: Shared, deadline: Instant) -> Taken {
     let answer = shared.wait_for(Option::is_some);
     match tokio::time::timeout_at(deadline.into(), answer).await {
@@ -222,40 +193,4 @@ async fn wait(mut shared: Shared, deadline: Instant) -> Taken {
         Ok(Err(_)) => Taken::Refused("store_unavailable"),
         Err(_) => Taken::Refused("store_timeout"),
     }
-}
-
-/// Settles what a payload leaves open: the chat of a one-to-one message, the id of an event.
-fn message(app: &App, payload: Payload, plain: &[u8], request_id: &str) -> Result<Message, Refusal> {
-    let event = payload.msg_type.starts_with("event");
-    let missing = |field| Refusal::MissingField { field, msg_type: payload.msg_type.clone() };
-    let (sender_key, sender_kind) = match payload.sender {
-        Some(sender) => sender,
-        None if event => (String::new(), crate::model::SenderKind::Unknown),
-        None => return Err(missing("sender")),
-    };
-    let chat_id = match payload.chat_id {
-        Some(chat) => chat,
-        None if payload.chat_kind == ChatKind::Single || event => sender_key.clone(),
-        None => return Err(missing("chat id")),
-    };
-    let msg_id = match payload.msg_id {
-        Some(id) => id,
-        None if event => digest_id(&payload::digest(plain)),
-        None => return Err(missing("message id")),
-    };
-    Ok(Message {
-        request_id: request_id.to_owned(),
-        app: app.id.clone(),
-        chat_id,
-        chat_kind: payload.chat_kind,
-        msg_id,
-        sender_key,
-        sender_kind,
-        sender_name: payload.sender_name,
-        msg_type: payload.msg_type,
-        text: payload.text,
-        sent_at: payload.sent_at,
-        received_at: now_ms(),
-        response_url: payload.response_url,
-    })
 }

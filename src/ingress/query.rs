@@ -6,18 +6,18 @@ use super::refusal::Refusal;
 
 /// What a callback's query says, percent-decoded.
 #[derive(Debug, PartialEq)]
-pub(super) struct Query<'a> {
-    pub(super) msg_signature: Cow<'a, str>,
-    pub(super) timestamp: Cow<'a, str>,
-    pub(super) nonce: Cow<'a, str>,
+pub(crate) struct Query<'a> {
+    pub(crate) msg_signature: Cow<'a, str>,
+    pub(crate) timestamp: Cow<'a, str>,
+    pub(crate) nonce: Cow<'a, str>,
     /// Base64: a `+` that was turned into a blank on the way is put back.
-    pub(super) echostr: Option<String>,
+    pub(crate) echostr: Option<String>,
 }
 
 impl<'a> Query<'a> {
     /// Reads a raw query. Naming differs between WeCom's products, so three spellings of the signature are taken;
     /// foreign parameters are passed over.
-    pub(super) fn parse(raw: &'a str) -> Result<Self, Refusal> {
+    pub(crate) fn parse(raw: &'a str) -> Result<Self, Refusal> {
         let (mut msg_signature, mut timestamp, mut nonce, mut echostr) = (None, None, None, None);
         for (name, value) in url::form_urlencoded::parse(raw.as_bytes()) {
             match name.as_ref() {

@@ -9,7 +9,7 @@ use crate::wecom::payload::PayloadError;
 
 /// A refused callback. Its `Display` is for the log.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     #[error("nothing here; callbacks go to /callback/<app>")]
     Nowhere,
     #[error("no app has this name; the path is /callback/<app>, the app's file is config/apps/<app>.toml")]
@@ -54,7 +54,7 @@ fn unavailable(code: &str) -> &'static str {
 
 impl Refusal {
     /// The sentence for the caller.
-    pub(super) fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         match self {
             Self::Crypto(e) if e.is_receive_id_mismatch() => {
                 "meant for another receiver: check the app's receive_id; the log shows the ends of both".into()
@@ -66,7 +66,7 @@ impl Refusal {
         }
     }
 
-    pub(super) fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Nowhere | Self::UnknownApp => StatusCode::NOT_FOUND,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
@@ -85,7 +85,7 @@ impl Refusal {
     }
 
     /// The code in the error body, in logs and in metrics.
-    pub(super) fn code(&self) -> &'static str {
+    pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Nowhere => "not_found",
             Self::UnknownApp => "unknown_app",

@@ -104,6 +104,20 @@ impl Dialect {
             }
         }
     }
+
+    /// As [`Dialect::on_repeat`], but these columns are added to what is there.
+    pub(super) fn on_repeat_add(self, key: &[&str], add: &[&str]) -> String {
+        let sums = |new: fn(&str) -> String| {
+            add.iter().map(|column| format!("{column} = {column} + {}", new(column))).collect::<Vec<_>>().join(", ")
+        };
+        match self {
+            Self::Sqlite => {
+                let set = sums(|column| format!("excluded.{column}"));
+                format!(" ON CONFLICT ({}) DO UPDATE SET {set}", key.join(", "))
+            }
+            Self::MySql => format!(" ON DUPLICATE KEY UPDATE {}", sums(|column| format!("VALUES({column})"))),
+        }
+    }
 }
 
 /// A file's address in the one spelling in which any path is a URL; makes its folder.
@@ -137,6 +151,9 @@ mod tests {
         );
         let sqlite = Dialect::Sqlite.on_repeat(&["a"], &["x"]);
         assert_eq!(sqlite, " ON CONFLICT (a) DO UPDATE SET x = excluded.x");
+        let sqlite = Dialect::Sqlite.on_repeat_add(&["a", "b"], &["x", "y"]);
+        assert_eq!(sqlite, " ON CONFLICT (a, b) DO UPDATE SET x = x + excluded.x, y = y + excluded.y");
+        assert_eq!(Dialect::MySql.on_repeat_add(&["a"], &["x"]), " ON DUPLICATE KEY UPDATE x = x + VALUES(x)");
     }
 
     #[test]

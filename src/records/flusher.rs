@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::trail::Recorded;
-use super::{Records, RecordsError, thinning};
+use super::{Copies, Records, RecordsError, thinning};
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::settings::Database;
 use crate::crash::{self, Point};
@@ -64,7 +64,9 @@ enum Found {
 pub struct Flusher {
     store: SharedStore,
     records: Records,
+    copies: Arc<Copies>,
     retain: Duration,
+    stats_retain: Duration,
     journal_limit: u64,
     alarms: Alarms,
     metrics: Arc<Metrics>,
@@ -79,12 +81,18 @@ struct Rhythm {
 }
 
 impl Flusher {
-    /// From `store` to `records`; what was received longer than `retain` ago is forgotten, and while the records are away
-    /// no more than `journal_limit` lines wait.
-    pub fn new(store: SharedStore, records: Records, database: &Database, telemetry: Telemetry) -> Self {
-        let Database { retain, journal_limit, .. } = *database;
+    /// From `store` to `records`, together with what this process counts in `copies`; what was received longer than `retain`
+    /// ago is forgotten, and while the records are away no more than `journal_limit` lines wait.
+    pub fn new(
+        store: SharedStore,
+        records: Records,
+        copies: Arc<Copies>,
+        database: &Database,
+        telemetry: Telemetry,
+    ) -> Self {
+        let Database { retain, stats_retain, journal_limit, .. } = *database;
         let Telemetry { alarms, metrics, health } = telemetry;
-        Self { store, records, retain, journal_limit, alarms, metrics, health }
+        Self { store, records, copies, retain, stats_retain, journal_limit, alarms, metrics, health }
     }
 
     /// Runs until `stop`, then writes what is still there, for a moment at most.
@@ -123,7 +131,8 @@ impl Flusher {
     async fn flush(&self) -> Result<Found, FlushError> {
         let batches = self.store.read_journal(BATCH).await.inspect_err(|_| self.metrics.store_error("read_journal"))?;
         let read: usize = batches.iter().map(|batch| batch.lines.len()).sum();
-        if read == 0 {
+        let copies = self.copies.batch();
+        if read == 0 && copies.is_none() {
             return Ok(Found::Nothing);
         }
         let raw = batches.iter().flat_map(|batch| &batch.lines);
@@ -132,8 +141,10 @@ impl Flusher {
         if unreadable > 0 {
             warn!(unreadable, "passed over journal lines that can't be read");
         }
-        timeout(WRITTEN_WITHIN, self.records.write(lines)).await.map_err(|_| FlushError::Slow)??;
+        let write = self.records.write_with(lines, copies.as_deref());
+        timeout(WRITTEN_WITHIN, write).await.map_err(|_| FlushError::Slow)??;
         crash::point(Point::Recorded);
+        self.copies.written();
         for batch in &batches {
             self.store.trim_journal(batch).await.inspect_err(|_| self.metrics.store_error("trim_journal"))?;
         }
@@ -161,10 +172,12 @@ impl Flusher {
         }
     }
 
-    /// Forgets a few messages; answers whether no old one is left.
+    /// Forgets a few messages, and a day's statistics; answers whether no old one is left.
     async fn prune(&self) -> Result<bool, FlushError> {
-        let retain = i64::try_from(self.retain.as_millis()).unwrap_or(i64::MAX);
-        Ok(!self.records.prune(now_ms().saturating_sub(retain), PRUNE_STEP).await?)
+        let before = |retain: Duration| now_ms().saturating_sub(i64::try_from(retain.as_millis()).unwrap_or(i64::MAX));
+        let more_messages = self.records.prune(before(self.retain), PRUNE_STEP).await?;
+        let more_days = self.records.prune_stats(before(self.stats_retain)).await?;
+        Ok(!more_messages && !more_days)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Records: what outlives the queue, in SQL: the trail of every message and the state of every delivery.
+//! Records: what outlives the queue, in SQL: the trail of every message, the state of every delivery, statistics of each day.
 //!
 //! They are filled from the journal by the [`Flusher`] and never stand in the way of a message: with SQL away the
 //! journal waits. What always holds: a journal line is trimmed only after the transaction that wrote it is on disk; a
@@ -13,6 +13,7 @@ mod dialect;
 mod flusher;
 mod page;
 mod query;
+mod stats;
 mod thinning;
 pub mod trail;
 mod write;
@@ -28,11 +29,13 @@ use tokio::sync::OnceCell;
 use tracing::warn;
 
 use crate::model::Secret;
+use crate::zone::Zone;
 pub use archive::exchange;
 use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
 pub use query::{DeliveryItem, EndedDelivery, MessageItem, rfc3339};
+pub use stats::{ChatStats, Copies, CopyBatch, Figures, Hit, Latencies, Replies, RuleStats, Scope, Stats};
 
 /// How long a statement waits for another's lock, and a caller for a connection.
 const WAIT: Duration = Duration::from_secs(5);
@@ -85,6 +88,8 @@ impl RecordsError {
 #[derive(Clone, Debug)]
 pub struct Records {
     dialect: Dialect,
+    /// In which statistics' days begin.
+    zone: Zone,
     /// One connection, the flusher's: no query of an operator can hold it up.
     writer: AnyPool,
     readers: AnyPool,
@@ -103,7 +108,7 @@ impl Records {
         let (dialect, options) = Dialect::of(url)?;
         let writer = pool(dialect, options.clone(), Use::Write);
         let readers = pool(dialect, options, Use::Read);
-        let records = Self { dialect, writer, readers, tables: Arc::default() };
+        let records = Self { dialect, zone: Zone::default(), writer, readers, tables: Arc::default() };
         match records.up_to_date().await {
             Err(reason) if dialect == Dialect::MySql && reason.is_transient() => {
                 warn!(%reason, "the records' database is away; the journal waits for it");
@@ -111,6 +116,16 @@ impl Records {
             other => other?,
         }
         Ok(records)
+    }
+
+    /// With days of statistics that begin at midnight in `zone`; UTC where nothing is said.
+    pub fn in_zone(self, zone: Zone) -> Self {
+        Self { zone, ..self }
+    }
+
+    /// The zone of the statistics' days.
+    pub fn zone(&self) -> &Zone {
+        &self.zone
     }
 
     /// Brings the tables up to date, once.

@@ -11,13 +11,13 @@ use sqlx::any::AnyRow;
 use super::page::{Cursor, Page};
 use super::trail::{DECISIVE, PASSING};
 use super::{Records, RecordsError};
-use crate::model::{Delivery, MessageKey, Outcome};
-use crate::store::{CONTENT, Stage};
+use crate::model::{Delivery, MessageKey, Outcome, task_msg_id};
+use crate::store::{CONTENT, DISCARDED, Stage};
 
 /// Most stages of one kind that are shown of a message. Only stopped copies and repeated tries can be more.
 const STAGES_SHOWN: i64 = 500;
 
-/// A message and its way.
+/// A message and its way; or a push and its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MessageItem {
     /// App id.
@@ -26,8 +26,10 @@ pub struct MessageItem {
     pub chat: String,
     /// Sender key.
     pub sender: String,
-    /// Message id.
-    pub msg_id: String,
+    /// Message id; a push has none.
+    pub msg_id: Option<String>,
+    /// The task of a push.
+    pub task_id: Option<String>,
     /// The request that owns it.
     pub request_id: String,
     /// How it ended, or `queued`.
@@ -47,8 +49,8 @@ pub struct DeliveryItem {
     pub app: String,
     /// Chat id.
     pub chat: String,
-    /// The message it answers.
-    pub msg_id: String,
+    /// The message it answers; a push answers none.
+    pub msg_id: Option<String>,
     /// The request it answers.
     pub request_id: String,
     /// The push task it belongs to; replies have none.
@@ -84,7 +86,8 @@ pub fn rfc3339(ms: i64) -> String {
 }
 
 impl Records {
-    /// The messages that `id` names as a msg_id, a request id (of a stopped copy too) or a delivery id; newest first.
+    /// The messages that `id` names as a msg_id, a request id (of a stopped copy too) or a delivery id, and the pushes that it
+    /// names as a task; newest first.
     ///
     /// # Errors
     /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
@@ -97,11 +100,12 @@ impl Records {
         let before: i64 = from.map_or(Ok(i64::MAX), Cursor::place)?;
         let rows = sqlx::query(
             "SELECT m.id, app, chat, sender, msg_id, request_id, outcome, reason \
-            FROM (SELECT id FROM messages WHERE msg_id = ? UNION SELECT message FROM stages WHERE request_id = ? \
+            FROM (SELECT id FROM messages WHERE msg_id = ? UNION SELECT id FROM messages WHERE msg_id = ? AND sender = '' \
+                UNION SELECT message FROM stages WHERE request_id = ? \
                 UNION SELECT message FROM deliveries WHERE id = ?) AS named \
             JOIN messages AS m ON m.id = named.id WHERE m.id < ? ORDER BY m.id DESC LIMIT ?",
         );
-        let rows = rows.bind(id).bind(id).bind(id).bind(before).bind(i64::from(limit) + 1);
+        let rows = rows.bind(id).bind(task_msg_id(id)).bind(id).bind(id).bind(before).bind(i64::from(limit) + 1);
         let rows = rows.fetch_all(self.reading().await?).await?;
         let found = rows.iter().map(found).collect::<Result<Vec<_>, _>>()?;
         let page = Page::cut(found, limit as usize, |(number, _)| *number);
@@ -137,12 +141,11 @@ impl Records {
     /// [`RecordsError::Sql`].
     pub async fn delivery(&self, id: &str) -> Result<Option<EndedDelivery>, RecordsError> {
         let row = sqlx::query(
-            "SELECT d.id, d.app, d.chat, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, d.message, m.sender \
+            "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, d.message \
             FROM deliveries d JOIN messages m ON m.id = d.message WHERE d.id = ?",
         );
         let Some(row) = row.bind(id).fetch_optional(self.reading().await?).await? else { return Ok(None) };
-        let item = delivery(&row)?;
-        let key = MessageKey::new(&item.app, &item.chat, row.try_get("sender")?, &item.msg_id);
+        let (key, item) = (key(&row)?, delivery(&row)?);
         let mut ended = EndedDelivery { item, key, content: None, not_kept: None, operated: false };
         for stage in [Stage::Settled, Stage::Operated] {
             let details = sqlx::query_scalar("SELECT detail FROM stages WHERE message = ? AND stage = ?");
@@ -153,7 +156,7 @@ impl Records {
         Ok(Some(ended))
     }
 
-    /// Deliveries in one of `states`, newest first.
+    /// Deliveries in one of `states`, newest first; not those that an operator discarded: they wait for nobody.
     ///
     /// # Errors
     /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
@@ -168,10 +171,11 @@ impl Records {
         // One state a query: each is a short walk along the index, whatever the number of rows.
         for state in states {
             let rows = sqlx::query(
-                "SELECT id, app, chat, msg_id, request_id, state, reason, errcode, at FROM deliveries \
-                WHERE state = ? AND at <= ? AND (at < ? OR id < ?) ORDER BY at DESC, id DESC LIMIT ?",
+                "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at \
+                FROM deliveries d JOIN messages m ON m.id = d.message \
+                WHERE d.state = ? AND (d.reason IS NULL OR d.reason <> ?) AND d.at <= ? AND (d.at < ? OR d.id < ?) ORDER BY d.at DESC, d.id DESC LIMIT ?",
             );
-            let rows = rows.bind(state.as_str()).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
+            let rows = rows.bind(state.as_str()).bind(DISCARDED).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
             for row in rows.fetch_all(self.reading().await?).await? {
                 found.push((row.try_get("at")?, delivery(&row)?));
             }
@@ -200,11 +204,14 @@ impl EndedDelivery {
 
 /// A message's number, and the message without its stages.
 fn found(row: &AnyRow) -> Result<(i64, MessageItem), sqlx::Error> {
+    let [app, chat, sender, msg_id] = parts(row)?;
+    let task_id = key(row)?.task_id();
     let item = MessageItem {
-        app: row.try_get("app")?,
-        chat: row.try_get("chat")?,
-        sender: row.try_get("sender")?,
-        msg_id: row.try_get("msg_id")?,
+        app,
+        chat,
+        sender,
+        msg_id: task_id.is_none().then_some(msg_id),
+        task_id,
         request_id: row.try_get("request_id")?,
         outcome: row.try_get("outcome")?,
         reason: row.try_get("reason")?,
@@ -226,14 +233,25 @@ fn shown(stage: Stage, at: i64, row: &AnyRow) -> Result<Map<String, Value>, sqlx
     Ok(shown)
 }
 
+/// App, chat, sender and msg_id, as they are in the message's key.
+fn parts(row: &AnyRow) -> Result<[String; 4], sqlx::Error> {
+    Ok([row.try_get("app")?, row.try_get("chat")?, row.try_get("sender")?, row.try_get("msg_id")?])
+}
+
+fn key(row: &AnyRow) -> Result<MessageKey, sqlx::Error> {
+    let [app, chat, sender, msg_id] = parts(row)?;
+    Ok(MessageKey::new(&app, &chat, &sender, &msg_id))
+}
+
 fn delivery(row: &AnyRow) -> Result<DeliveryItem, sqlx::Error> {
+    let ([app, chat, _, msg_id], task_id) = (parts(row)?, key(row)?.task_id());
     Ok(DeliveryItem {
         id: row.try_get("id")?,
-        app: row.try_get("app")?,
-        chat: row.try_get("chat")?,
-        msg_id: row.try_get("msg_id")?,
+        app,
+        chat,
+        msg_id: task_id.is_none().then_some(msg_id),
         request_id: row.try_get("request_id")?,
-        task_id: None,
+        task_id,
         state: row.try_get("state")?,
         reason: row.try_get("reason")?,
         errcode: row.try_get("errcode")?,

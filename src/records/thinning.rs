@@ -48,7 +48,7 @@ fn worth_keeping(lines: &[String]) -> Vec<String> {
         trails.entry(line.message).or_default().push(&line.step);
     }
     let ended_well = |steps: &[&Step]| {
-        let began = steps.iter().any(|step| step.stage == Stage::Accepted);
+        let began = steps.iter().any(|step| matches!(step.stage, Stage::Accepted | Stage::Pushed));
         began && matches!(fold(steps.iter().copied()).0.outcome, Outcome::Delivered | Outcome::Ignored)
     };
     let spent: HashSet<Digest> = trails.into_iter().filter(|(_, steps)| ended_well(steps)).map(|(of, _)| of).collect();

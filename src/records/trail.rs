@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::model::{MessageKey, Outcome};
-use crate::store::{Entry, Stage};
+use crate::store::{ByHand, Entry, Stage};
 
 /// The first 16 bytes of a SHA-256.
 pub type Digest = [u8; 16];
@@ -35,7 +35,8 @@ pub struct Step {
 }
 
 impl Step {
-    fn text(&self, field: &str) -> Option<String> {
+    /// A text of its detail.
+    pub(super) fn text(&self, field: &str) -> Option<String> {
         self.detail.get(field).and_then(Value::as_str).map(str::to_owned)
     }
 
@@ -105,8 +106,8 @@ pub struct DeliveryRow {
 }
 
 /// The steps that decide rows.
-pub const DECISIVE: [Stage; 6] =
-    [Stage::Accepted, Stage::Expired, Stage::Handled, Stage::Answered, Stage::Settled, Stage::Operated];
+pub const DECISIVE: [Stage; 7] =
+    [Stage::Accepted, Stage::Pushed, Stage::Expired, Stage::Handled, Stage::Answered, Stage::Settled, Stage::Operated];
 /// The steps that only show in the trail. There may be any number of them, so nothing that runs for each message reads
 /// them back.
 pub const PASSING: [Stage; 2] = [Stage::Duplicate, Stage::Retried];
@@ -200,12 +201,9 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
 /// What an operator did to a delivery.
 fn operate(rows: &mut BTreeMap<String, DeliveryRow>, step: &Step) {
     let Some((id, action)) = step.text("delivery").zip(step.text("action")) else { return };
-    let (state, reason) = match action.as_str() {
-        "resend" => (Outcome::Resent, None),
-        "delivered" => (Outcome::Delivered, Some("confirmed")),
-        "discard" => (Outcome::Dropped, Some("discarded")),
-        _ => return,
-    };
+    let Some(action) = ByHand::parse(&action) else { return };
+    let state = if action == ByHand::Resend { Outcome::Resent } else { action.state() };
+    let reason = action.reason();
     if let Some(again) = step.text("resent_as") {
         rows.entry(again.clone()).or_insert_with(|| DeliveryRow::queued(again, step));
     }

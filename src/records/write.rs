@@ -6,15 +6,16 @@ use sqlx::any::AnyRow;
 use sqlx::{Any, AnyConnection, Encode, QueryBuilder, Row, Type};
 
 use super::dialect::Dialect;
+use super::stats::{Changes, CopyBatch, Known};
 use super::trail::{DECISIVE, DeliveryRow, Digest, MessageRow, Recorded, Step, fold};
 use super::{Records, RecordsError, archive};
-use crate::model::MessageKey;
+use crate::model::{MessageKey, now_ms};
 use crate::store::Stage;
 
 /// Characters that the columns of reasons and rules take in a database that counts them.
 const WORDS: usize = 1024;
 /// Rows a statement: past this size larger ones gain nothing, and a full one is prepared only once.
-const ROWS: usize = 500;
+pub(super) const ROWS: usize = 500;
 
 /// Bytes of texts a statement, where it may be more: servers refuse a packet that is too long (16 MiB by default).
 const BYTES: usize = 2 << 20;
@@ -27,7 +28,7 @@ struct Trail<'l> {
 
 type Trails<'l> = BTreeMap<Digest, Trail<'l>>;
 /// Of messages that the records know, by digest.
-type Numbers = HashMap<Digest, i64>;
+pub(super) type Numbers = HashMap<Digest, i64>;
 
 impl Records {
     /// Writes journal lines, durably once this returns. The same lines again change nothing.
@@ -35,7 +36,15 @@ impl Records {
     /// # Errors
     /// [`RecordsError::Sql`]; nothing was written then.
     pub async fn write(&self, lines: Vec<Recorded>) -> Result<(), RecordsError> {
-        if lines.is_empty() {
+        self.write_with(lines, None).await
+    }
+
+    /// As [`Records::write`], and counts the copies that this process stopped by itself. The same batch again changes nothing.
+    ///
+    /// # Errors
+    /// [`RecordsError::Sql`]; nothing was written then.
+    pub async fn write_with(&self, lines: Vec<Recorded>, copies: Option<&CopyBatch>) -> Result<(), RecordsError> {
+        if lines.is_empty() && copies.is_none() {
             return Ok(());
         }
         let mut tx = self.writing().await?;
@@ -51,10 +60,16 @@ impl Records {
 
         let mut messages = Vec::with_capacity(trails.len());
         let mut deliveries = Vec::with_capacity(trails.len());
+        let mut stats = Changes::new(&self.zone);
+        stats.stopped(&mut tx, &lines, &numbers).await?;
         for (digest, Trail { key, steps }) in trails {
-            let before = numbers.get(&digest).and_then(|id| known.get(id)).into_iter().flatten();
-            let (row, replies) = fold(before.chain(steps));
+            let before: Vec<&Step> = numbers.get(&digest).and_then(|id| known.get(id)).into_iter().flatten().collect();
+            let after: Vec<&Step> = before.iter().copied().chain(steps).collect();
+            let (_, replied) = fold(before.iter().copied());
+            let (row, replies) = fold(after.iter().copied());
             let parts = key.parts();
+            let before = Known { steps: before, deliveries: &replied };
+            stats.of_message(&parts[0], &parts[1], &before, &Known { steps: after, deliveries: &replies });
             deliveries.extend(replies.into_iter().map(|reply| (digest, parts.clone(), reply)));
             messages.push((digest, parts, row));
         }
@@ -73,6 +88,10 @@ impl Records {
         for rows in deliveries.chunks(ROWS) {
             upsert_deliveries(&mut tx, self.dialect, rows, &numbers).await?;
         }
+        if let Some(copies) = copies {
+            stats.batch(&mut tx, self.dialect, copies, now_ms()).await?;
+        }
+        stats.write(&mut tx, self.dialect).await?;
         Ok(tx.commit().await?)
     }
 
@@ -119,8 +138,8 @@ pub(super) fn pieces<T>(rows: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]> {
 }
 
 /// As much of a text as its column takes, counted in characters: a server would refuse the whole flush for one too many.
-fn fitting(text: &Option<String>, most: usize) -> Option<&str> {
-    text.as_deref().map(|text| text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end]))
+pub(super) fn fitting(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
 }
 
 /// ` IN (?, ?, …)`
@@ -191,8 +210,14 @@ async fn upsert_messages(
     );
     sql.push_values(rows, |mut values, (digest, [app, chat, sender, msg_id], row)| {
         values.push_bind(&digest[..]).push_bind(app).push_bind(chat).push_bind(sender).push_bind(msg_id);
-        values.push_bind(&row.request_id).push_bind(row.outcome.as_str()).push_bind(fitting(&row.reason, WORDS));
-        values.push_bind(fitting(&row.rule, WORDS)).push_bind(fitting(&row.action, 64)).push_bind(row.received_at);
+        values
+            .push_bind(&row.request_id)
+            .push_bind(row.outcome.as_str())
+            .push_bind(row.reason.as_deref().map(|text| fitting(text, WORDS)));
+        values
+            .push_bind(row.rule.as_deref().map(|text| fitting(text, WORDS)))
+            .push_bind(row.action.as_deref().map(|text| fitting(text, 64)))
+            .push_bind(row.received_at);
     });
     sql.push(dialect.on_repeat(&["digest"], &["request_id", "outcome", "reason", "rule", "action"]));
     sql.build().execute(db).await.map(drop)
@@ -225,7 +250,10 @@ async fn upsert_deliveries(
     sql.push_values(rows, |mut values, (message, [app, chat, _, msg_id], row)| {
         values.push_bind(&row.id).push_bind(numbers.get(message)).push_bind(&row.request_id);
         values.push_bind(app).push_bind(chat).push_bind(msg_id).push_bind(row.state.as_str());
-        values.push_bind(fitting(&row.reason, WORDS)).push_bind(row.errcode).push_bind(row.at);
+        values
+            .push_bind(row.reason.as_deref().map(|text| fitting(text, WORDS)))
+            .push_bind(row.errcode)
+            .push_bind(row.at);
     });
     sql.push(dialect.on_repeat(&["id"], &["state", "reason", "errcode", "at"]));
     sql.build().execute(db).await.map(drop)

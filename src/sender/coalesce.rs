@@ -1,8 +1,8 @@
 //! Several waiting replies as one message, while pace holds their chat back. Pure.
 //!
 //! What always holds: replies leave in their order, none passed over; only texts with texts and markdown with markdown, alike
-//! in all but their content; none that calls somebody by a mention list, none that is to be repeated as it is; nothing over the
-//! channel's limit in bytes.
+//! in all but their content; none that calls somebody by a mention list, none that is to be repeated as it is, no push; nothing
+//! over the channel's limit in bytes.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ impl<'a> Parcel<'a> {
     pub fn of(head: &'a ClaimedReply, limits: &Limits, now: i64) -> Self {
         let first = &head.delivery;
         let single = Self::single(first);
-        if first.repeat_until.is_some() {
+        if first.repeat_until.is_some() || first.push.is_some() {
             return single;
         }
         let Some((kind, mut content)) = content(&first.message).map(|(kind, text)| (kind, text.to_owned())) else {
@@ -62,7 +62,7 @@ impl<'a> Parcel<'a> {
 
 /// Whether a delivery goes the way of the first, now, and only once.
 fn may_join(first: &Delivery, next: &Delivery, now: i64) -> bool {
-    next.route == first.route && now <= next.expires_at && next.repeat_until.is_none()
+    next.route == first.route && now <= next.expires_at && next.repeat_until.is_none() && next.push.is_none()
 }
 
 /// Kind and content of a message that may be carried together with others.
@@ -111,6 +111,7 @@ mod tests {
             route: RouteDigest::of("group_robot", "A"),
             expires_at: 1000,
             received_at: 0,
+            queued_at: 0,
         }
     }
 

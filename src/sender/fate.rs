@@ -13,6 +13,7 @@ use crate::alarms::Kind;
 use crate::model::{Delivery, Outcome, RouteDigest};
 use crate::sender::route::NoRoute;
 use crate::store::{ClaimedReply, Fate, ParkReason};
+use crate::task::EXPIRED;
 use crate::wecom::verdict::{ChannelKind, RATE_WINDOW, Verdict};
 
 /// A delivery that certainly was not sent is tried so often in all.
@@ -37,6 +38,8 @@ pub(super) struct Tally {
     pub failures: u32,
     /// Whether the far side would know the same bytes for a repeat now.
     pub may_repeat: bool,
+    /// Whether it is for several, of whom some may get what others don't.
+    pub for_several: bool,
 }
 
 impl Tally {
@@ -44,7 +47,8 @@ impl Tally {
     pub fn of(head: &ClaimedReply, now: i64) -> Self {
         let ClaimedReply { attempts, refusals, failures, .. } = *head;
         let may_repeat = head.delivery.repeat_until.is_some_and(|until| now < until);
-        Self { attempts, refusals, failures, may_repeat }
+        let for_several = head.delivery.push.as_ref().is_some_and(|push| push.to.is_several());
+        Self { attempts, refusals, failures, may_repeat, for_several }
     }
 }
 
@@ -55,7 +59,7 @@ pub(super) struct Decision {
     pub fate: Fate,
     /// How the delivery ended; `None`: it is tried again.
     pub state: Option<Outcome>,
-    /// Why, in one word; `None` where it was delivered.
+    /// Why, in one word; `None` where it was simply delivered.
     pub reason: Option<&'static str>,
     /// What somebody has to know of it.
     pub alarm: Option<Kind>,
@@ -85,6 +89,11 @@ impl Decision {
     /// It stood in its lane for too long.
     pub fn too_old() -> Self {
         Self::ended(Outcome::Dropped, "too_old", None)
+    }
+
+    /// Its task says that it is too late.
+    pub fn expired() -> Self {
+        Self::ended(Outcome::Dropped, EXPIRED, None)
     }
 
     /// Its chat is dead by the route that it has now.
@@ -130,6 +139,11 @@ pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter
         }
         // The window is still closed: the next head must not run into it.
         Verdict::Paced(window) => Decision::ended(Outcome::Dropped, "paced", Some(window)).alarming(Kind::RateLimited),
+        // The others have it, so it is never sent again.
+        Verdict::Partial if tally.for_several => {
+            Decision { fate: Fate::Delivered, state: Some(Outcome::Delivered), reason: Some("partial"), alarm: None }
+        }
+        // The one that it was for has not.
         Verdict::Partial => Decision::ended(Outcome::Dead, "partial", None),
         Verdict::Transient if tally.attempts + 1 < MAX_TRIES || tally.may_repeat => {
             let park = back_off(tally.attempts.max(tally.failures), jitter);
@@ -220,7 +234,7 @@ mod tests {
     }
 
     fn tally(attempts: u32, refusals: u32, failures: u32) -> Tally {
-        Tally { attempts, refusals, failures, may_repeat: false }
+        Tally { attempts, refusals, failures, ..Tally::default() }
     }
 
     fn ended(back_off: Option<u64>) -> Fate {
@@ -339,6 +353,16 @@ mod tests {
         for decision in [Decision::too_old(), Decision::chat_dead(), Decision::no_route(NoRoute::Missing)] {
             assert_eq!(decision.after_unanswered().state, Some(Outcome::Unknown));
         }
+    }
+
+    #[test]
+    fn whom_a_set_leaves_out_does_not_undo_what_the_others_got() {
+        let one = decide(Verdict::Partial, Tally::default(), &route(), 0.0);
+        assert_eq!((one.state, one.reason), (Some(Outcome::Dead), Some("partial")));
+        let several = Tally { for_several: true, ..Tally::default() };
+        let set = decide(Verdict::Partial, several, &route(), 0.0);
+        assert_eq!((&set.fate, set.state, set.reason), (&Fate::Delivered, Some(Outcome::Delivered), Some("partial")));
+        assert_eq!(set.after_unanswered().state, Some(Outcome::Delivered));
     }
 
     #[test]

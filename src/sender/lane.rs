@@ -154,7 +154,8 @@ async fn ready(
             return Ready::End(Decision::left_open(&head.delivery));
         }
         if now_ms() > head.delivery.expires_at {
-            return Ready::End(Decision::too_old());
+            let is_push = head.delivery.push.is_some();
+            return Ready::End(if is_push { Decision::expired() } else { Decision::too_old() });
         }
     }
     let route = match route {
@@ -196,19 +197,28 @@ async fn begin(context: &Context, head: &ClaimedReply, route: &Route, carried: u
     insist(context, "begin", || context.store.begin(vec![begin.clone()])).await
 }
 
+/// How long ago that was, Unix ms; clocks of several machines may differ a little.
+fn since(at: i64) -> Duration {
+    Duration::from_millis(u64::try_from(now_ms().saturating_sub(at)).unwrap_or(0))
+}
+
 async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route: &Route) -> Sent {
     let channel = route.channel.kind();
+    if head.attempts == 0 && head.refusals == 0 && !head.begun {
+        let waiting = deliveries(head).take(parcel.count).filter(|delivery| delivery.queued_at > 0);
+        waiting.for_each(|delivery| context.metrics.begun(since(delivery.queued_at)));
+    }
     let start = Instant::now();
     let reply = route.channel.send(&context.wire, &parcel.message).await;
     let sent = Sent { channel, verdict: verdict(channel, &reply), reply, elapsed: start.elapsed() };
     context.metrics.sent(channel.as_str(), sent.verdict.as_str(), sent.elapsed);
     if sent.verdict == Verdict::Delivered {
-        for delivery in deliveries(head).take(parcel.count) {
-            let since_arrival = u64::try_from(now_ms().saturating_sub(delivery.received_at)).unwrap_or(0);
-            context.metrics.delivered(Duration::from_millis(since_arrival));
+        for delivery in deliveries(head).take(parcel.count).filter(|delivery| delivery.push.is_none()) {
+            context.metrics.delivered(since(delivery.received_at));
         }
     }
-    trail::log_sent(&head.delivery, parcel.count, &sent);
+    let content = context.in_force.settings().log.content.of_body(&parcel.message);
+    trail::log_sent(&head.delivery, parcel.count, content, &sent);
     match app_state(channel, sent.verdict) {
         AppState::Held => {
             let app = &head.delivery.app;

@@ -20,12 +20,12 @@ pub mod route;
 mod token;
 mod trail;
 
-pub(crate) use channel::refuses_token;
+pub(crate) use channel::{causes, get, refuses_token};
 pub use hold::Holds;
 pub use pool::Sender;
 pub use route::{Destination, NoRoute, Route, Routes, guard};
-pub(crate) use token::Tokens;
 pub use token::token_state;
+pub(crate) use token::{NoToken, Tokens, gettoken_url, read_token};
 
 #[cfg(test)]
 mod tests;

@@ -313,33 +313,47 @@ impl Desk {
         self.store.unlock_note(&names.token, owner).await
     }
 
-    fn url(&self, api: &Api) -> String {
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        query.append_pair("corpid", &api.corp_id).append_pair("corpsecret", api.secret.expose());
-        format!("{}/cgi-bin/gettoken?{}", self.api_base, query.finish())
-    }
-
     /// One `gettoken`: the token and how long it lives.
     async fn ask(&self, api: &Api) -> Result<(Secret, Duration), NoToken> {
-        let url = self.url(api);
-        let failed = |why: String| NoToken::Failed(why);
-        let (status, body) = get(&self.client, &url).await.map_err(|reply| match reply {
-            Reply::NotTried(why) => NoToken::NotYet(why),
-            Reply::NotWritten(why) | Reply::NoAnswer(why) | Reply::Partly(why) => failed(why),
-            Reply::Http { status, .. } => failed(format!("HTTP {status}")),
-        })?;
-        match read_answer(status, &body) {
-            Reply::Http { code: Some((0, _)), .. } => {}
-            Reply::Http { code: Some((errcode, errmsg)), .. } => {
-                return Err(NoToken::Refused { errcode, errmsg: errmsg.replace(api.secret.expose(), "***") });
-            }
-            _ => return Err(failed(format!("HTTP {status} without an errcode"))),
-        }
-        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let token = answer["access_token"].as_str().filter(|token| !token.is_empty());
-        let lives = answer["expires_in"].as_u64().map(Duration::from_secs).filter(|lives| *lives > MARGIN);
-        token.map(Secret::new).zip(lives).ok_or_else(|| failed("an answer without a token, or without its time".into()))
+        let answer = get(&self.client, &gettoken_url(&self.api_base, api)).await;
+        let (status, body) = answer.map_err(NoToken::from)?;
+        read_token(api, status, &body)
     }
+}
+
+impl From<Reply> for NoToken {
+    /// Of a `gettoken` without an answer.
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::NotTried(why) => Self::NotYet(why),
+            Reply::NotWritten(why) | Reply::NoAnswer(why) => Self::Failed(why),
+            Reply::Taken(_) => Self::Failed("an answer without a token".to_owned()),
+            Reply::Http { status, .. } => Self::Failed(format!("HTTP {status}")),
+        }
+    }
+}
+
+/// Where `gettoken` is asked; `api_base` is without a trailing slash. It holds the secret.
+pub(crate) fn gettoken_url(api_base: &str, api: &Api) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query.append_pair("corpid", &api.corp_id).append_pair("corpsecret", api.secret.expose());
+    format!("{api_base}/cgi-bin/gettoken?{}", query.finish())
+}
+
+/// What `gettoken` answered: a token and how long it lives.
+pub(crate) fn read_token(api: &Api, status: u16, body: &[u8]) -> Result<(Secret, Duration), NoToken> {
+    let failed = |why: String| NoToken::Failed(why);
+    match read_answer(status, body) {
+        Reply::Taken(_) => {}
+        Reply::Http { code: Some((errcode, errmsg)), .. } => {
+            return Err(NoToken::Refused { errcode, errmsg: errmsg.replace(api.secret.expose(), "***") });
+        }
+        _ => return Err(failed(format!("HTTP {status} without an errcode"))),
+    }
+    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    let token = answer["access_token"].as_str().filter(|token| !token.is_empty());
+    let lives = answer["expires_in"].as_u64().map(Duration::from_secs).filter(|lives| *lives > MARGIN);
+    token.map(Secret::new).zip(lives).ok_or_else(|| failed("an answer without a token, or without its time".into()))
 }
 
 fn not_yet(error: store::StoreError) -> NoToken {

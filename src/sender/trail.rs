@@ -1,19 +1,18 @@
 //! What is said of a delivery afterwards: its journal line, its chat's last error, its log lines.
 //!
-//! Contents are told by digest only, but for what did not end well: that is kept to be sent again by hand, and never shown.
-//! What WeCom and the network said comes cleaned from [`crate::wecom::verdict`] and
-//! [`super::channel`].
+//! Contents are told by digest, in logs as `[log] content` says; what did not end well is kept to be sent again by hand, and never
+//! shown. What WeCom and the network said comes cleaned from [`crate::wecom::verdict`] and [`super::channel`].
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tracing::{error, info, warn};
 
-use crate::model::{Delivery, Outcome, ReplyTo, content_digest, now_ms};
+use crate::model::{Delivery, Outcome, ReplyTo, content_digest, first_id, now_ms};
 use crate::sender::fate::Decision;
 use crate::store::{CONTENT, ChildChange, Line, Stage};
 use crate::task::PushState;
-use crate::wecom::verdict::{ChannelKind, Reply, Verdict};
+use crate::wecom::verdict::{ChannelKind, Receipt, Reply, Verdict};
 
 /// A larger delivery is not kept for an operator to send again, in bytes of JSON: the journal is no file store.
 const MOST_KEPT: usize = 32 * 1024;
@@ -36,7 +35,7 @@ impl Sent {
     pub fn errcode(&self) -> Option<i64> {
         match &self.reply {
             Reply::Http { code: Some((errcode, _)), .. } => Some(*errcode),
-            Reply::Partly(_) => Some(0),
+            Reply::Taken(_) => Some(0),
             Reply::Http { code: None, .. } | Reply::NotTried(_) | Reply::NotWritten(_) | Reply::NoAnswer(_) => None,
         }
     }
@@ -47,7 +46,8 @@ impl Sent {
             Reply::NotTried(why) => format!("not tried: {why}"),
             Reply::NotWritten(why) => format!("not sent: {why}"),
             Reply::NoAnswer(why) => format!("no answer: {why}"),
-            Reply::Partly(who) => format!("errcode 0, but left out: {who}"),
+            Reply::Taken(Receipt { left_out: Some(who), .. }) => format!("errcode 0, but left out: {who}"),
+            Reply::Taken(Receipt { left_out: None, .. }) => "errcode 0".to_owned(),
             Reply::Http { code: Some((errcode, errmsg)), .. } => format!("errcode {errcode}: {errmsg}"),
             Reply::Http { status, code: None } => format!("HTTP {status} without an errcode"),
         }
@@ -68,10 +68,18 @@ pub(super) fn lines(deliveries: &[&Delivery], decision: &Decision, sent: Option<
 
 /// What changes of a push's child with this decision.
 pub(super) fn child(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Option<ChildChange> {
+    let receipt = sent.and_then(|sent| match &sent.reply {
+        Reply::Taken(receipt) => Some(receipt.clone()),
+        Reply::Http { .. } | Reply::NotTried(_) | Reply::NotWritten(_) | Reply::NoAnswer(_) => None,
+    });
+    let Receipt { msgid, left_out } = receipt.unwrap_or_default();
     let state = PushState {
         state: decision.state.unwrap_or(Outcome::Queued),
         reason: decision.reason.map(str::to_owned),
         errcode: sent.and_then(Sent::errcode),
+        msgid,
+        left_out,
+        sent_as: (first_id(&delivery.id) != delivery.id).then(|| delivery.id.clone()),
     };
     ChildChange::of(delivery, state)
 }
@@ -100,9 +108,11 @@ fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
                 put("errcode", (*errcode).into());
                 put("errmsg", errmsg.as_str().into());
             }
-            Reply::Partly(who) => {
+            Reply::Taken(Receipt { msgid, left_out }) => {
                 put("errcode", 0.into());
-                put("errmsg", who.as_str().into());
+                for (name, told) in [("msgid", msgid), ("left_out", left_out)] {
+                    told.iter().for_each(|told| drop(put(name, told.as_str().into())));
+                }
             }
             Reply::Http { status, code: None } => {
                 put("status", (*status).into());
@@ -135,8 +145,8 @@ pub(super) fn last_error(decision: &Decision, sent: Option<&Sent>) -> Option<Str
     Some(sent.map_or_else(|| reason.to_owned(), Sent::in_words))
 }
 
-/// Logs a request and what came of it; `merged` deliveries from this one on left with it.
-pub(super) fn log_sent(delivery: &Delivery, merged: usize, sent: &Sent) {
+/// Logs a request and what came of it; `merged` deliveries from this one on left with it, as `content` tells.
+pub(super) fn log_sent(delivery: &Delivery, merged: usize, content: Option<String>, sent: &Sent) {
     let [app, chat_id, sender_key, msg_id] = delivery.key.parts();
     info!(
         request_id = delivery.request_id,
@@ -146,6 +156,7 @@ pub(super) fn log_sent(delivery: &Delivery, merged: usize, sent: &Sent) {
         msg_id,
         delivery = delivery.id,
         merged,
+        content,
         channel = sent.channel.as_str(),
         verdict = sent.verdict.as_str(),
         errcode = sent.errcode(),
@@ -165,7 +176,9 @@ pub(super) fn log_decision(delivery: &Delivery, decision: &Decision) {
     if decision.alarm.is_some() {
         error!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "alarm: not delivered");
     } else {
-        warn!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "not delivered");
+        let partly = decision.state == Some(Outcome::Delivered);
+        let what = if partly { "delivered, but not to all" } else { "not delivered" };
+        warn!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "{what}");
     }
 }
 
@@ -193,6 +206,7 @@ mod tests {
             route: crate::model::RouteDigest::of("group_robot", "A"),
             expires_at: 1,
             received_at: 2,
+            queued_at: 0,
         };
         let told = |delivery: &Delivery, decision: &Decision| lines(&[delivery], decision, None).remove(0).detail;
         let dropped = told(&delivery, &Decision::too_old());

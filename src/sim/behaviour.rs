@@ -55,8 +55,8 @@ pub struct Behaviour {
 pub enum Answer {
     /// Taken, errcode 0.
     Taken,
-    /// Taken, errcode 0, with these members as `invaliduser`.
-    LeavesOut(String),
+    /// Taken, errcode 0, with these in one of the lists of those who don't get it, such as `invaliduser`.
+    LeavesOut(&'static str, String),
     /// Refused with an errcode.
     Errcode(i64),
     /// An HTTP status without a body that means anything.
@@ -81,7 +81,7 @@ impl Answer {
     /// Why the send does not arrive; `None` where it does.
     pub fn refusal(&self) -> Option<Refusal> {
         match self {
-            Self::Taken | Self::LeavesOut(_) | Self::Cut => None,
+            Self::Taken | Self::LeavesOut(..) | Self::Cut => None,
             Self::Errcode(code) => Some(Refusal::of(*code)),
             // Whether a gateway tries again after these is its own affair.
             Self::Status(_) | Self::Html => Some(Refusal::ForNow),

@@ -1,12 +1,12 @@
 //! The fake WeCom on loopback: every way by which a gateway may send, as WeCom serves it, which checks what reaches it.
 //!
 //! - `webhook`: group robots, known by their keys, and their uploads;
-//! - `api`: `gettoken`, `message/send`, `appchat/send`;
+//! - `api`: `gettoken`, `agent/get`, `message/send`, `appchat/send`;
 //! - `contacts`: `externalcontact/get`, `externalcontact/groupchat/get`;
 //! - `once`: an aibot's `response_url`s, and a plain JSON gateway;
 //! - `desk`: what all of them have in common.
 //!
-//! Each address that can be sent to is an outlet with a key: a robot's own, `message/send:<member>`, `appchat/send:<chat>`,
+//! Each address that can be sent to is an outlet with a key: a robot's own, `message/send:<member>` (of several: `message/send:<users>;<parties>;<tags>`), `appchat/send:<chat>`,
 //! `response:<code>`, `json:<conversation>`, and `gettoken`. It belongs to one chat. A send counts as arrived when WeCom would
 //! have taken it: errcode 0, or an answer that was delayed or cut after the request was read; a refusal or a broken
 //! gateway's 5xx is no arrival, nor is a repeat that its outlet knows. What the fake checks by itself goes to the [`Ledger`]:
@@ -38,7 +38,8 @@ use super::wire::{Scissors, WireListener};
 
 /// The outlet of `gettoken`.
 pub const GETTOKEN: &str = "gettoken";
-
+/// The outlet of `agent/get`.
+pub const AGENT: &str = "agent/get";
 /// The outlet of `externalcontact/get`.
 pub const CONTACT: &str = "externalcontact/get";
 /// The outlet of `externalcontact/groupchat/get`.
@@ -47,6 +48,11 @@ pub const CUSTOMER_GROUP: &str = "externalcontact/groupchat/get";
 /// The outlet of a member, by `message/send`.
 pub fn member(user: &str) -> String {
     format!("message/send:{user}")
+}
+
+/// The outlet of several members, as `touser`, `toparty` and `totag` name them.
+pub fn members(users: &str, parties: &str, tags: &str) -> String {
+    format!("message/send:{users};{parties};{tags}")
 }
 
 /// The outlet of a group that an app made, by `appchat/send`.
@@ -178,6 +184,11 @@ impl FakeWeCom {
     /// Tokens that were given out are over (42001).
     pub fn end_tokens(&self) {
         self.desk.outlets().apps.end_tokens();
+    }
+
+    /// An administrator has switched all apps off, as far as `agent/get` tells.
+    pub fn switch_apps_off(&self) {
+        self.desk.outlets().apps.closed = 1;
     }
 
     /// How long tokens live from now on.

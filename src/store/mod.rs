@@ -43,13 +43,13 @@ pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
 pub use late::{Answered, LateAnswer, LateTicket, Waiting};
 pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChange};
 pub use notes::{Note, NoteWrite, Noted};
-pub use operators::{Operated, Operation, Tuning};
+pub use operators::{ByHand, CONFIRMED, DISCARDED, Operated, Operation, Tuning};
 pub use options::Options;
 pub use outage::Outage;
 pub use pushes::{Child, ChildChange, NewPush, Opened, Pushed, Pushes, TaskOpening, TaskProgress, TaskStatus};
 pub use session::{Exchange, Remembered};
 pub use spool::{Appended, Spool, Spooled};
-pub use status::{ChatStatus, Depth};
+pub use status::{ChatStatus, Depth, LOOKED_AT, ParkedFor};
 pub use wakeups::Wakeups;
 
 /// Why a store call failed. In every case it may have been applied: repeat it as it is or not at all.

@@ -36,6 +36,10 @@ impl Note {
     pub fn alarm_robot(robot: &str) -> Self {
         Self(format!("alarm_robot:{}", encode(robot)))
     }
+    /// That a day's summary was told by a robot (its digest). Its lock: who prepares it.
+    pub fn report(day: &str, robot: &str) -> Self {
+        Self(format!("report:{}:{}", encode(day), encode(robot)))
+    }
     /// Its lock: that somebody asked for a contact lately.
     pub fn contact(app: &str, sender: &str) -> Self {
         Self(format!("asked:contact:{}:{}", encode(app), encode(sender)))

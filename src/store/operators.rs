@@ -3,8 +3,11 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use super::{ChildChange, Line, Turn};
-use crate::model::{Delivery, Lane};
+use crate::model::{Delivery, Lane, Outcome};
+use crate::task::EXPIRED;
 
 /// What is changed of a chat; what is not said stays as it is.
 #[derive(Clone, Debug)]
@@ -20,6 +23,62 @@ pub struct Tuning {
     /// The configured weight, and the head start. See [`super::Commit::turn`].
     pub turn: Turn,
 }
+
+/// What is done with a delivery that did not end well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ByHand {
+    /// It is sent again, under an id of its own.
+    Resend,
+    /// It has arrived after all.
+    Delivered,
+    /// Nobody misses it.
+    Discard,
+    /// It did not arrive, and its task says that it is too late now.
+    #[serde(skip_deserializing)]
+    Expire,
+}
+
+impl ByHand {
+    /// Its word in trails and answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Resend => "resend",
+            Self::Delivered => "delivered",
+            Self::Discard => "discard",
+            Self::Expire => "expire",
+        }
+    }
+
+    /// The reverse of [`ByHand::as_str`].
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Resend, Self::Delivered, Self::Discard, Self::Expire].into_iter().find(|action| action.as_str() == word)
+    }
+
+    /// The state that the delivery, or the one in its place, comes into.
+    pub fn state(self) -> Outcome {
+        match self {
+            Self::Resend => Outcome::Queued,
+            Self::Delivered => Outcome::Delivered,
+            Self::Discard | Self::Expire => Outcome::Dropped,
+        }
+    }
+
+    /// Why it is in that state.
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Resend => None,
+            Self::Delivered => Some(CONFIRMED),
+            Self::Discard => Some(DISCARDED),
+            Self::Expire => Some(EXPIRED),
+        }
+    }
+}
+
+/// Why a delivery counts as dropped that nobody misses: it waits for nobody any more.
+pub const DISCARDED: &str = "discarded";
+/// Why a delivery counts as delivered of which somebody said so.
+pub const CONFIRMED: &str = "confirmed";
 
 /// The end by hand of a delivery that ended otherwise than delivered: once for each delivery, whoever asks.
 #[derive(Clone, Debug)]

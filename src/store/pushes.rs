@@ -75,10 +75,7 @@ impl NewPush {
     /// What its child says once it is taken, and what stands in the lane then.
     pub(super) fn taken(&self) -> (PushState, &[Delivery]) {
         match &self.fate {
-            Ok(delivery) => {
-                let queued = PushState { state: Outcome::Queued, reason: None, errcode: None };
-                (queued, std::slice::from_ref(delivery))
-            }
+            Ok(delivery) => (PushState::plain(Outcome::Queued), std::slice::from_ref(delivery)),
             Err(ended) => (ended.clone(), &[]),
         }
     }
@@ -156,7 +153,8 @@ pub trait Pushes: Send + Sync {
     /// Opens tasks. Asked again, it answers as the task stands then.
     async fn open_tasks(&self, batch: Vec<TaskOpening>) -> Result<Vec<Opened>>;
 
-    /// Queues deliveries, each once.
+    /// Queues deliveries, each once. Once a lane was full, what follows for it in the batch finds it so, that nothing gets in front
+    /// of what was refused.
     async fn queue_pushes(&self, batch: Vec<NewPush>) -> Result<Vec<Pushed>>;
 
     /// Notes how far tasks have come.

@@ -1,9 +1,10 @@
 //! Log lines: text for people on a terminal, JSON for machines elsewhere, always on stderr, so that what a command
 //! prints stays clean.
 //!
-//! A JSON line is one flat object: `timestamp`, `level`, `target`, `message` and the event's own fields.
+//! A JSON line is one flat object: `timestamp`, `level`, `target`, `message` and the event's own fields. No line holds a phone
+//! number, wherever it came from: a member's id may be one.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{self, IsTerminal, Write, stderr};
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
@@ -11,6 +12,7 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::settings::{Log, LogFormat};
+use crate::mask;
 
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +50,7 @@ pub fn init(log: &Log) -> Result<(), LogError> {
         LogFormat::Json => true,
         LogFormat::Text => false,
     };
-    let lines = fmt().with_env_filter(filter).with_writer(stderr);
+    let lines = fmt().with_env_filter(filter).with_writer(|| Masked(stderr()));
     // `try_init` fails only where a subscriber is set already: the first one stays.
     let _ = if json {
         lines.json().flatten_event(true).with_span_list(false).finish().try_init()
@@ -59,9 +61,36 @@ pub fn init(log: &Log) -> Result<(), LogError> {
     Ok(())
 }
 
+/// Writes lines with their phone numbers masked; each call brings whole lines, as `tracing` writes them.
+struct Masked<W>(W);
+
+impl<W: Write> Write for Masked<W> {
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        match std::str::from_utf8(lines) {
+            Ok(text) => self.0.write_all(mask::phones_in(text).as_bytes())?,
+            Err(_) => self.0.write_all(mask::phones_in(&String::from_utf8_lossy(lines)).as_bytes())?,
+        }
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::LogContent;
+
+    #[test]
+    fn lines_hold_no_phone_number() {
+        let mut out = Masked(Vec::new());
+        let line = "{\"sender_key\":\"13800138000\",\"request_id\":\"019f8c13800138000abcdef012345678\"}\n";
+        out.write_all(line.as_bytes()).expect("a vector");
+        let want = line.replacen("13800138000", "138****8000", 1);
+        assert_eq!(String::from_utf8(out.0).expect("text"), want);
+    }
 
     #[test]
     fn a_filter_is_a_level_or_pairs_and_a_typo_is_found() {
@@ -75,7 +104,7 @@ mod tests {
 
     #[test]
     fn setting_up_twice_is_no_fault() {
-        let log = Log { format: LogFormat::Json, level: "off".into() };
+        let log = Log { format: LogFormat::Json, level: "off".into(), content: LogContent::Digest };
         assert!(init(&log).is_ok() && init(&log).is_ok());
     }
 }

@@ -1,8 +1,10 @@
 //! Every metric's name and help, in one place. One registry per gateway: two gateways fit in one process.
 //!
-//! No chat, sender or message id is ever a label.
+//! No chat, sender or message id is ever a label. Dashboards and alert rules of `deploy/` use these names and no others.
 
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -14,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::model::Outcome;
 use crate::store::Depth;
+use crate::wecom::verdict::{ChannelKind, Verdict};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct AppResult {
@@ -28,9 +31,27 @@ struct ChannelVerdict {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SourceResult {
+    source: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Kind {
     kind: &'static str,
 }
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+/// What waits in a queue.
+const MESSAGE: Kind = Kind { kind: "message" };
+const REPLY: Kind = Kind { kind: "reply" };
+
+/// The gauges of the store are no older than this where they are scraped, however many scrape.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// The gateway's metrics; cheap to share behind an `Arc`.
 #[derive(Debug)]
@@ -38,18 +59,25 @@ pub struct Metrics {
     registry: Registry,
     callbacks: Family<AppResult, Counter>,
     messages: Family<AppResult, Counter>,
+    tasks: Family<SourceResult, Counter>,
     sends: Family<ChannelVerdict, Counter>,
     store_errors: Family<Kind, Counter>,
     journal_lines: Family<Kind, Counter>,
     alarms: Family<Kind, Counter>,
     alarms_lost: Family<Kind, Counter>,
     ack: Histogram,
-    queue_wait: Histogram,
+    queue_wait: Family<Kind, Histogram>,
     action: Histogram,
     send: Histogram,
     end_to_end: Histogram,
     depth: Family<Kind, Gauge>,
+    parked: Family<Reason, Gauge>,
+    leases: Family<Kind, Gauge>,
+    oldest_wait: Family<Kind, Gauge<f64, AtomicU64>>,
+    /// When the gauges of the store were asked for last.
+    asked: Mutex<Option<Instant>>,
     spool_depth: Gauge,
+    spool_fill: Gauge<f64, AtomicU64>,
     spooled: Counter,
     replayed: Counter,
 }
@@ -65,55 +93,116 @@ impl Default for Metrics {
             registry: Registry::with_prefix("wecom_gateway"),
             callbacks: Family::default(),
             messages: Family::default(),
+            tasks: Family::default(),
             sends: Family::default(),
             store_errors: Family::default(),
             journal_lines: Family::default(),
             alarms: Family::default(),
             alarms_lost: Family::default(),
             ack: seconds(),
-            queue_wait: seconds(),
+            queue_wait: Family::new_with_constructor(seconds),
             action: seconds(),
             send: seconds(),
             end_to_end: seconds(),
             depth: Family::default(),
+            parked: Family::default(),
+            leases: Family::default(),
+            oldest_wait: Family::default(),
+            asked: Mutex::default(),
             spool_depth: Gauge::default(),
+            spool_fill: Gauge::default(),
             spooled: Counter::default(),
             replayed: Counter::default(),
         };
-        let r = &mut new.registry;
+        new.name_counters();
+        new.name_histograms();
+        new.name_gauges();
+        new.begin_at_zero();
+        new
+    }
+}
+
+impl Metrics {
+    fn name_counters(&mut self) {
+        let r = &mut self.registry;
         r.register(
             "callbacks",
             "Callbacks by app and answer (stored, spooled, duplicate, or the error's code)",
-            new.callbacks.clone(),
+            self.callbacks.clone(),
         );
-        r.register("messages", "Messages handled by app and outcome", new.messages.clone());
-        r.register("sends", "Requests to WeCom by channel and verdict", new.sends.clone());
-        r.register("store_errors", "Store calls that failed, by verb", new.store_errors.clone());
+        r.register("messages", "Messages handled by app and outcome", self.messages.clone());
+        r.register(
+            "push_tasks",
+            "Push tasks handed over, by way in and result (taken, repeat, refused, full, faulty)",
+            self.tasks.clone(),
+        );
+        r.register("sends", "Requests to WeCom by channel and verdict", self.sends.clone());
+        r.register("store_errors", "Store calls that failed, by verb", self.store_errors.clone());
         r.register(
             "journal_lines",
             "Journal lines by what became of them (recorded, unreadable, given_up: the database was away)",
-            new.journal_lines.clone(),
+            self.journal_lines.clone(),
         );
-        r.register("alarms", "Alarms raised, by kind, those held back too", new.alarms.clone());
+        r.register("alarms", "Alarms raised, by kind, those held back too", self.alarms.clone());
         r.register(
             "alarms_lost",
             "Alarms that nobody was told of, by where they were lost (queue, windows, robot, hook)",
-            new.alarms_lost.clone(),
+            self.alarms_lost.clone(),
         );
-        r.register("ack_seconds", "From a callback's arrival to its answer", new.ack.clone());
+        r.register("spooled", "Messages acked into the spool while the store did not take them", self.spooled.clone());
+        r.register("replayed", "Spooled messages that the store took", self.replayed.clone());
+    }
+
+    fn name_histograms(&mut self) {
+        let r = &mut self.registry;
+        r.register("ack_seconds", "From a callback's arrival to its answer", self.ack.clone());
         r.register(
             "queue_wait_seconds",
-            "From a message's arrival to the start of its handling",
-            new.queue_wait.clone(),
+            "How long what is worked had waited: a message from its arrival to its claim, a reply from its commit to its first begin",
+            self.queue_wait.clone(),
         );
-        r.register("action_seconds", "Time of an action", new.action.clone());
-        r.register("send_seconds", "Time of one request to WeCom", new.send.clone());
-        r.register("end_to_end_seconds", "From a message's arrival to the delivery of a reply", new.end_to_end.clone());
-        r.register("depth", "What waits in the store, its lanes and its journal lines, by kind", new.depth.clone());
-        r.register("spool_depth", "Messages in the spool, acked and not yet in the store", new.spool_depth.clone());
-        r.register("spooled", "Messages acked into the spool while the store did not take them", new.spooled.clone());
-        r.register("replayed", "Spooled messages that the store took", new.replayed.clone());
-        new
+        r.register("action_seconds", "Time of an action", self.action.clone());
+        r.register("send_seconds", "Time of one request to WeCom", self.send.clone());
+        r.register(
+            "end_to_end_seconds",
+            "From a message's arrival to the delivery of a reply",
+            self.end_to_end.clone(),
+        );
+    }
+
+    fn name_gauges(&mut self) {
+        let r = &mut self.registry;
+        r.register("depth", "What waits in the store, its lanes and its journal lines, by kind", self.depth.clone());
+        r.register("parked_lanes", "Chats that are set aside, by reason", self.parked.clone());
+        r.register("leases", "Lanes in work, by what they hold, over all processes of the store", self.leases.clone());
+        r.register(
+            "oldest_wait_seconds",
+            "Age of the oldest message that waits for a worker, and of the oldest whose reply waits or is being sent; 0: none",
+            self.oldest_wait.clone(),
+        );
+        r.register("spool_fill_ratio", "How full the spool is, 0 to 1", self.spool_fill.clone());
+        r.register("spool_depth", "Messages in the spool, acked and not yet in the store", self.spool_depth.clone());
+    }
+
+    /// What is rare and watched is there before it happens: a rate sees no rise where a counter begins at 1.
+    fn begin_at_zero(&self) {
+        let watched =
+            [Verdict::Delivered, Verdict::Unknown, Verdict::ChatGone, Verdict::Configuration, Verdict::Rejected];
+        for channel in ChannelKind::ALL.map(ChannelKind::as_str) {
+            for verdict in watched.map(Verdict::as_str) {
+                self.sends.get_or_create(&ChannelVerdict { channel, verdict }).inc_by(0);
+            }
+        }
+        let kinds: [(_, &[_]); 3] = [
+            (&self.store_errors, &["enqueue", "claim_messages", "commit", "claim_replies", "begin", "settle"]),
+            (&self.journal_lines, &["recorded", "unreadable", "given_up"]),
+            (&self.alarms_lost, &["queue", "windows", "robot", "hook"]),
+        ];
+        for (family, kinds) in kinds {
+            for kind in kinds {
+                family.get_or_create(&Kind { kind }).inc_by(0);
+            }
+        }
     }
 }
 
@@ -125,7 +214,11 @@ impl Metrics {
     }
     /// A message's handling began.
     pub fn started(&self, waited: Duration) {
-        self.queue_wait.observe(waited.as_secs_f64());
+        self.queue_wait.get_or_create(&MESSAGE).observe(waited.as_secs_f64());
+    }
+    /// A reply's first attempt began.
+    pub fn begun(&self, waited: Duration) {
+        self.queue_wait.get_or_create(&REPLY).observe(waited.as_secs_f64());
     }
     /// An action ended.
     pub fn action(&self, took: Duration) {
@@ -134,6 +227,10 @@ impl Metrics {
     /// A message was committed.
     pub fn handled(&self, app: &str, outcome: Outcome) {
         self.messages.get_or_create(&AppResult { app: app.to_owned(), result: outcome.as_str() }).inc();
+    }
+    /// A push task was handed over.
+    pub fn task(&self, source: &'static str, result: &'static str) {
+        self.tasks.get_or_create(&SourceResult { source, result }).inc();
     }
     /// A request to WeCom ended.
     pub fn sent(&self, channel: &'static str, verdict: &'static str, took: Duration) {
@@ -166,9 +263,19 @@ impl Metrics {
     pub fn given_up(&self, lines: usize) {
         self.journal_lines.get_or_create(&Kind { kind: "given_up" }).inc_by(lines as u64);
     }
-    /// What the store holds now.
-    pub fn depth(&self, depth: Depth) {
-        let Depth { waiting, in_lanes, out_lanes, parked, journal } = depth;
+    /// Whether it is time to ask the store for its gauges; the one that is told so asks.
+    pub fn is_due(&self, now: Instant) -> bool {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = asked.is_none_or(|at| now.saturating_duration_since(at) >= FRESH);
+        if is_due {
+            *asked = Some(now);
+        }
+        is_due
+    }
+    /// What the store holds at `now`, Unix ms.
+    pub fn depth(&self, depth: Depth, now: i64) {
+        let Depth { waiting, in_lanes, out_lanes, parked, journal, .. } = depth;
+        let Depth { parked_for, in_leases, out_leases, oldest_message, oldest_reply, .. } = depth;
         let kinds = [
             ("waiting", waiting),
             ("in_lanes", in_lanes),
@@ -177,7 +284,15 @@ impl Metrics {
             ("journal", journal),
         ];
         for (kind, value) in kinds {
-            self.depth.get_or_create(&Kind { kind }).set(i64::try_from(value).unwrap_or(i64::MAX));
+            self.depth.get_or_create(&Kind { kind }).set(whole(value));
+        }
+        for (reason, lanes) in parked_for.iter() {
+            self.parked.get_or_create(&Reason { reason }).set(whole(lanes));
+        }
+        for (kind, leases, oldest) in [(MESSAGE, in_leases, oldest_message), (REPLY, out_leases, oldest_reply)] {
+            let age = oldest.map_or(0, |at| now.saturating_sub(at).max(0));
+            self.oldest_wait.get_or_create(&kind).set(age as f64 / 1000.0);
+            self.leases.get_or_create(&kind).set(whole(leases));
         }
     }
     /// A message went into the spool.
@@ -188,9 +303,10 @@ impl Metrics {
     pub fn replayed(&self, messages: usize) {
         self.replayed.inc_by(messages as u64);
     }
-    /// What the spool holds now.
-    pub fn spool_depth(&self, messages: u64) {
-        self.spool_depth.set(i64::try_from(messages).unwrap_or(i64::MAX));
+    /// What the spool holds now, and how full it is, in percent.
+    pub fn spool(&self, messages: u64, percent: u64) {
+        self.spool_depth.set(whole(messages));
+        self.spool_fill.set(percent as f64 / 100.0);
     }
     /// The OpenMetrics text.
     pub fn render(&self) -> String {
@@ -201,9 +317,38 @@ impl Metrics {
     }
 }
 
+fn whole(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_store_is_asked_once_a_second_however_many_scrape() {
+        let (metrics, now) = (Metrics::default(), Instant::now());
+        assert!(metrics.is_due(now) && !metrics.is_due(now) && !metrics.is_due(now + FRESH / 2));
+        assert!(metrics.is_due(now + FRESH) && !metrics.is_due(now + FRESH));
+    }
+
+    #[test]
+    fn what_waits_is_told_by_its_age_and_what_is_parked_by_its_reason() {
+        let metrics = Metrics::default();
+        let mut depth = Depth { oldest_reply: Some(1_000), out_leases: 3, ..Depth::default() };
+        depth.parked_for.add("paced", 2);
+        metrics.depth(depth, 3_500);
+        let text = metrics.render();
+        for line in [
+            "wecom_gateway_oldest_wait_seconds{kind=\"reply\"} 2.5",
+            "wecom_gateway_oldest_wait_seconds{kind=\"message\"} 0.0",
+            "wecom_gateway_leases{kind=\"reply\"} 3",
+            "wecom_gateway_parked_lanes{reason=\"paced\"} 2",
+            "wecom_gateway_parked_lanes{reason=\"held\"} 0",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+    }
 
     #[test]
     fn every_metric_is_exported_with_its_help() {

@@ -1,5 +1,6 @@
 //! What the gateway says of itself: logs, metrics, and whether its loops are alive.
 
+pub mod content;
 pub mod health;
 pub mod logs;
 pub mod metrics;
@@ -8,6 +9,7 @@ mod recent;
 use std::sync::Arc;
 
 use crate::alarms::Alarms;
+pub use content::LogContent;
 pub use health::Health;
 pub use metrics::Metrics;
 pub use recent::{Callback, Recent};

@@ -61,6 +61,15 @@ pub enum ReceiveId {
     Any,
 }
 
+/// What a ciphertext holds.
+#[derive(PartialEq, Eq)]
+pub struct Opened {
+    /// The message.
+    pub message: Vec<u8>,
+    /// For whom it was made.
+    pub receive_id: Vec<u8>,
+}
+
 /// Why a key or a callback is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CryptoError {
@@ -155,6 +164,16 @@ impl CallbackCrypto {
     /// # Errors
     /// [`CryptoError::ReceiveId`] when it was meant for somebody else, another variant when it can't be read.
     pub fn decrypt(&self, encrypt: &str) -> Result<Vec<u8>, CryptoError> {
+        let Opened { message, receive_id } = self.open(encrypt)?;
+        self.check_receive_id(&receive_id)?;
+        Ok(message)
+    }
+
+    /// As [`Self::decrypt`], for whomever it was meant.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn open(&self, encrypt: &str) -> Result<Opened, CryptoError> {
         let mut text = STANDARD.decode(encrypt).map_err(|_| CryptoError::Base64)?;
         let found = text.len();
         let (blocks, rest) = Block::<Aes256>::slice_as_chunks_mut(&mut text);
@@ -163,14 +182,21 @@ impl CallbackCrypto {
         }
         cbc::Decryptor::inner_iv_init(&self.key.cipher, &Array(self.key.iv)).decrypt_blocks(blocks);
         text.truncate(unpadded_length(&text)?);
-        let end = message_end(&text)?;
-        self.check_receive_id(&text[end..])?;
-        text.truncate(end);
+        let receive_id = text.split_off(message_end(&text)?);
         text.drain(..HEADER);
-        Ok(text)
+        Ok(Opened { message: text, receive_id })
     }
 
-    fn check_receive_id(&self, found: &[u8]) -> Result<(), CryptoError> {
+    /// What the decrypted tail must be.
+    pub fn receive_id(&self) -> &ReceiveId {
+        &self.receive_id
+    }
+
+    /// Whether a decrypted tail is what it must be.
+    ///
+    /// # Errors
+    /// [`CryptoError::ReceiveId`].
+    pub fn check_receive_id(&self, found: &[u8]) -> Result<(), CryptoError> {
         match &self.receive_id {
             ReceiveId::Exactly(expected) if expected.as_bytes() != found => {
                 Err(CryptoError::ReceiveId { expected: mask(expected.as_bytes()), found: mask(found) })

@@ -97,12 +97,60 @@ pub enum PayloadError {
 pub fn parse(bytes: &[u8], fields: &Fields) -> Result<Payload, PayloadError> {
     let text = envelope::readable(bytes).ok_or(PayloadError::Unrecognised)?;
     let mut facts = Facts::new(fields);
-    match text.as_bytes().first() {
-        Some(b'<') => read_xml(text, &mut facts)?,
-        Some(b'{') => json::read(text, &mut facts)?,
-        _ => return Err(PayloadError::Unrecognised),
+    match dialect(bytes).ok_or(PayloadError::Unrecognised)? {
+        Dialect::Xml => read_xml(text, &mut facts)?,
+        Dialect::Json => json::read(text, &mut facts)?,
     }
     facts.into_payload()
+}
+
+/// How a text is written, by its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `<…`
+    Xml,
+    /// `{…`
+    Json,
+}
+
+/// How a body or a payload is written; `None` where it is neither.
+pub fn dialect(bytes: &[u8]) -> Option<Dialect> {
+    match envelope::readable(bytes)?.as_bytes().first()? {
+        b'<' => Some(Dialect::Xml),
+        b'{' => Some(Dialect::Json),
+        _ => None,
+    }
+}
+
+/// The names at the top of a payload, without their values; none where it can't be read.
+pub fn names(bytes: &[u8]) -> Vec<String> {
+    let text = envelope::readable(bytes).unwrap_or_default();
+    match dialect(bytes) {
+        Some(Dialect::Xml) => xml_names(text).unwrap_or_default(),
+        Some(Dialect::Json) => {
+            let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).unwrap_or_default();
+            object.into_iter().map(|(name, _)| name).collect()
+        }
+        None => Vec::new(),
+    }
+}
+
+fn xml_names(text: &str) -> Result<Vec<String>, XmlError> {
+    let mut document = xml::Document::new(text)?;
+    let (mut names, mut depth) = (Vec::new(), 0);
+    while let Some(node) = document.next()? {
+        match node {
+            xml::Node::Open(start) => {
+                depth += 1;
+                if depth == 2 {
+                    names.push(start.name().0.to_owned());
+                }
+            }
+            xml::Node::Text(_) => {}
+            xml::Node::Close => depth -= 1,
+        }
+    }
+    Ok(names)
 }
 
 /// Hex SHA-256 of a payload: names a callback that carries no id of its own. (WeCom's hint, sender and second, takes

@@ -6,6 +6,8 @@
 //! is never called unsent. Codes: "全局错误码", developer.work.weixin.qq.com/document/path/90313; `errmsg` is
 //! unstable text and decides nothing.
 
+use std::net::IpAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -39,6 +41,10 @@ pub enum ChannelKind {
 }
 
 impl ChannelKind {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::GroupRobot, Self::AppMessage, Self::AppChat, Self::ResponseUrl, Self::JsonGateway];
+
     /// The word used in routes, trails, metrics and logs.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -69,15 +75,24 @@ pub enum Reply {
     NotWritten(String),
     /// Timeout or cut after the request may have been written.
     NoAnswer(String),
-    /// Taken, but not for everybody that it was for: who is left out, in WeCom's words.
-    Partly(String),
-    /// An HTTP answer.
+    /// A success status with `errcode` 0: WeCom took it.
+    Taken(Receipt),
+    /// Any other HTTP answer.
     Http {
         /// Status.
         status: u16,
         /// `errcode` and `errmsg`, where the body had an integer (or "0") errcode.
         code: Option<(i64, String)>,
     },
+}
+
+/// What WeCom says of a message that it took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Receipt {
+    /// By which it could be recalled; `message/send` alone gives one.
+    pub msgid: Option<String>,
+    /// Who is left out of those that it was for, in WeCom's words: `invaliduser u1|u2, unlicenseduser u3`.
+    pub left_out: Option<String>,
 }
 
 /// What it means.
@@ -129,12 +144,12 @@ pub fn verdict(channel: ChannelKind, reply: &Reply) -> Verdict {
         Reply::NotTried(_) => Verdict::NotTried,
         Reply::NotWritten(_) => Verdict::Transient,
         Reply::NoAnswer(_) => Verdict::Unknown,
-        Reply::Partly(_) => Verdict::Partial,
+        Reply::Taken(Receipt { left_out: None, .. }) => Verdict::Delivered,
+        Reply::Taken(Receipt { left_out: Some(_), .. }) => Verdict::Partial,
         // A proxy's answers: the first two come from one that reached nobody.
         Reply::Http { status: 502 | 503, .. } => Verdict::Transient,
         Reply::Http { status: 500..=599, .. } => Verdict::Unknown,
         Reply::Http { status: 429, .. } => Verdict::Paced(RATE_WINDOW),
-        Reply::Http { status: 200..=299, code: Some((0, _)) } => Verdict::Delivered,
         Reply::Http { code: Some((errcode, _)), .. } if *errcode != 0 => by_errcode(channel, *errcode),
         // Somewhere else than we were told: nobody took it there, and nobody will until the address is mended.
         Reply::Http { status: 300..=399, .. } => Verdict::Configuration,
@@ -184,21 +199,37 @@ pub fn read_answer(status: u16, body: &[u8]) -> Reply {
         let who = answer[name].as_str().filter(|who| !who.is_empty())?;
         Some(format!("{name} {who}"))
     });
-    let left_out: Vec<_> = left_out.collect();
-    if errcode == Some(0) && (200..300).contains(&status) && !left_out.is_empty() {
-        return Reply::Partly(shown(&left_out.join(", ")));
+    if errcode == Some(0) && (200..300).contains(&status) {
+        let left_out: Vec<_> = left_out.collect();
+        let msgid = answer["msgid"].as_str().filter(|msgid| !msgid.is_empty()).map(shown);
+        return Reply::Taken(Receipt { msgid, left_out: (!left_out.is_empty()).then(|| shown(&left_out.join(", "))) });
     }
     let errmsg = || shown(answer["errmsg"].as_str().unwrap_or_default());
     Reply::Http { status, code: errcode.map(|errcode| (errcode, errmsg())) }
 }
 
+/// In front of the address that WeCom saw.
+const FROM_IP: &str = "from ip:";
+
+/// The address that an `errmsg` quotes, and where it stands with what leads up to it.
+fn seen_at(errmsg: &str) -> Option<(Range<usize>, &str)> {
+    let start = errmsg.to_ascii_lowercase().find(FROM_IP)?;
+    let address = errmsg[start + FROM_IP.len()..].trim_start();
+    let length = address.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(address.len());
+    Some((start..errmsg.len() - address.len() + length, &address[..length]))
+}
+
+/// The address from which WeCom saw us call, where its answer says so: what has to be entered there to be allowed (60020).
+pub fn seen_address(body: &[u8]) -> Option<IpAddr> {
+    let answer: Value = serde_json::from_slice(body).ok()?;
+    seen_at(answer["errmsg"].as_str()?)?.1.parse().ok()
+}
+
 /// An `errmsg` as logs and trails may hold it. WeCom adds `from ip: 203.0.113.7`, which is our address.
 fn shown(errmsg: &str) -> String {
     let mut text = errmsg.to_owned();
-    while let Some(start) = text.to_ascii_lowercase().find("from ip:") {
-        let address = text[start + "from ip:".len()..].trim_start();
-        let length = address.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(address.len());
-        let rest = address[length..].to_owned();
+    while let Some((Range { start, end }, _)) = seen_at(&text) {
+        let rest = text.split_off(end);
         text.truncate(text[..start].trim_end_matches([' ', ',']).len());
         text.push_str(&rest);
     }

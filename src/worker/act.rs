@@ -29,7 +29,7 @@ pub(super) async fn act(context: &Context, app: &AppSetup, claimed: &ClaimedMess
         action: Some(run.action.as_str()),
         ..Decided::ends(Outcome::Silent, Some(run.rule.clone()), None)
     };
-    let profile = match profile::of(context, message, run).await {
+    let mut profile = match profile::of(context, message, run).await {
         Ok(profile) => profile,
         Err(error) => return decided.failed(&message.request_id, format!("the member's profile: {error}")),
     };
@@ -37,6 +37,8 @@ pub(super) async fn act(context: &Context, app: &AppSetup, claimed: &ClaimedMess
         let reason = Some("not_bound".to_owned());
         return Decided { outcome: Outcome::Queued, reason, messages: vec![text(instead)], action: None, ..decided };
     }
+    // A reply to who the member says they are speaks of them as that.
+    profile.contact.extend(kept(run));
     let sees_session = run.action.sees_session();
     let recalled = recall(context, app, claimed, sees_session).await;
     let named = context.directory.chat_name(&message.app, &message.chat_id);
@@ -125,9 +127,14 @@ fn change(app: &AppSetup, message: &Message, run: &Run, answer: &Answer) -> Opti
     };
     let Terms { ttl, renew_on_use, .. } = terms;
     let user = user_id.map(|id| UserChange::Bind { id, ttl, renew: renew_on_use });
-    let captures = run.captures.iter().flatten().filter(|_| !matches!(*run.action, Action::Http(_)));
-    let kept =
-        captures.filter_map(|(field, value)| Some((field.clone(), FieldChange::Set(field_value(value.as_str()?)?))));
-    let contact: Vec<_> = kept.collect();
+    let contact: Vec<_> = kept(run).map(|(field, value)| (field, FieldChange::Set(value))).collect();
     (user.is_some() || !contact.is_empty()).then_some(ProfileChange { member, user, contact })
+}
+
+/// What a binding captured for the contact book; a service keeps what it is told by itself.
+fn kept(run: &Run) -> impl Iterator<Item = (String, String)> {
+    let is_asked = matches!(*run.action, Action::Http(_));
+    let ends = run.terms.as_ref().is_some_and(|terms| terms.unbind);
+    let captures = run.captures.iter().flatten().filter(move |_| !is_asked && !ends);
+    captures.filter_map(|(field, value)| Some((field.clone(), field_value(value.as_str()?)?)))
 }

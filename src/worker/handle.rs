@@ -14,7 +14,7 @@ use super::session::{self, After};
 use super::{Context, Work, act::act, through_outages};
 use crate::action;
 use crate::alarms::{Alarm, Kind};
-use crate::member::mask_phones_in;
+use crate::mask;
 use crate::model::{Message, Outcome, ReplyTo, now_ms};
 use crate::records;
 use crate::rules::{Action, Decision, Trigger, texts};
@@ -160,7 +160,7 @@ fn commit(
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
     // What a member says of themselves is no turn to be shown, or kept, whole.
     let is_binding = decided.trigger == Some(Trigger::Binding.as_str());
-    let masked = is_binding.then(|| Message { text: mask_phones_in(&message.text), ..message.clone() });
+    let masked = is_binding.then(|| Message { text: mask::phones_in(&message.text).into_owned(), ..message.clone() });
     let heard = masked.as_ref().unwrap_or(message);
     let exchange = decided.said.take().map(|said| exchange(app, heard, &decided.messages, said));
     let handled = json!({
@@ -197,14 +197,14 @@ fn commit(
 /// What the session is after this exchange.
 fn exchange(app: &AppSetup, message: &Message, messages: &[Value], said: Said) -> Exchange {
     let (bounds, Said { upon, vars }) = (&app.settings.session, said);
-    let Recalled { key, session: before, forgotten, whole } = upon;
+    let Recalled { key, session: before, forgotten } = upon;
     let had_vars = !before.vars.is_empty();
     let After { session, turns, fits } = session::after(before, bounds, message, messages, vars);
     if !fits {
         warn!(request_id = %message.request_id, "the action's vars are too large (session.max_vars); they stay as they were");
     }
     // Where older vars may be that we were not shown, none must not mean that there are none.
-    let vars = (!session.vars.is_empty() || (whole && had_vars)).then_some(&session.vars);
+    let vars = (!session.vars.is_empty() || had_vars).then_some(&session.vars);
     let line = bounds.archive.then(|| Line {
         stage: Stage::Exchanged,
         request_id: message.request_id.clone(),

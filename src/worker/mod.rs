@@ -248,6 +248,8 @@ async fn work(context: &Context, job: &Job) {
     let began = Instant::now();
     let handling = handle::handle(context, work, &job.claimed);
     let (handled, ()) = tokio::join!(handling, profile::note_name(context, message));
+    let content = job.setup.settings.log.content;
+    let replies = content.of_replies(&handled.replies, &handled.commit.replies);
     match settle(context, handled.commit).await {
         Some(Committed::Done | Committed::LaneFull) => {
             crash::point(Point::Committed);
@@ -255,7 +257,7 @@ async fn work(context: &Context, job: &Job) {
             info!(
                 request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
                 sender_key = %message.sender_key, msg_id = %message.msg_id, rule = handled.rule, action = handled.action,
-                outcome = handled.outcome.as_str(), reason = handled.reason, replies = %handled.replies,
+                outcome = handled.outcome.as_str(), reason = handled.reason, %replies, text = content.of_text(&message.text),
                 waited_ms = waited, elapsed_ms = began.elapsed().as_millis() as u64, "message handled"
             );
         }
@@ -277,6 +279,7 @@ async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
                 let [app, chat_id, _, msg_id] = commit.key.parts();
                 error!(request_id = %commit.request_id, %app, %chat_id, %msg_id,
                     "replies dropped: too many wait for this chat (store.lane_depth)");
+                context.alarms.raise(Alarm::of_chat(Kind::LaneFull, &app, &chat_id, &msg_id));
                 commit = handle::without_room(commit);
             }
             answer => return answer,

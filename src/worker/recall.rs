@@ -35,8 +35,6 @@ pub(super) struct Recalled {
     pub session: Session,
     /// See [`Remembered::forgotten`].
     pub forgotten: i64,
-    /// Whether this is all that is known of it anywhere.
-    pub whole: bool,
 }
 
 impl Archive {
@@ -72,13 +70,10 @@ pub(super) async fn recall(context: &Context, app: &AppSetup, claimed: &ClaimedM
         SessionScope::Sender => claimed.remembered.clone(),
         SessionScope::Chat => of_chat(context, &key).await,
     };
-    let mut whole = found;
     if !found && archived && bounds.archive {
-        let older = context.archive.of(&key, bounds.turns).await;
-        whole = older.is_some();
-        session = older.unwrap_or_default();
+        session = context.archive.of(&key, bounds.turns).await.unwrap_or_default();
     }
-    Recalled { key, session, forgotten, whole }
+    Recalled { key, session, forgotten }
 }
 
 /// The claim brings a member's own session along; a chat's is asked for, through store outages: what came of a message
@@ -94,5 +89,39 @@ async fn of_chat(context: &Context, key: &SessionKey) -> Remembered {
                 return Remembered::default();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Role, Secret, SessionTurn};
+    use crate::records::exchange;
+    use crate::records::trail::Recorded;
+    use crate::store::{Line, Stage};
+
+    async fn records(folder: &tempfile::TempDir, name: &str) -> Records {
+        Records::open(&Secret::new(format!("sqlite://{}", folder.path().join(name).display()))).await.expect("opens")
+    }
+
+    #[tokio::test]
+    async fn an_archive_that_gave_no_answer_is_left_alone_for_a_while() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = SessionKey::of_sender("app", "c", "u");
+        let good = records(&folder, "good.db").await;
+        let turn = SessionTurn { role: Role::User, text: "那个价格".into(), name: None };
+        let detail = exchange(std::slice::from_ref(&turn), None);
+        let line = Line { stage: Stage::Exchanged, request_id: "r".into(), key: key.line_key("m"), detail };
+        good.write(vec![Recorded::parse(&format!("1\t{line}")).expect("a line")]).await.expect("writes");
+
+        let away = records(&folder, "away.db").await;
+        away.close().await;
+        let mut archive = Archive::new(away);
+        assert_eq!(archive.of(&key, 10).await, None);
+        archive.records = good;
+        assert_eq!(archive.of(&key, 10).await, None, "it is not even asked");
+        *archive.silent() = Some(Instant::now());
+        assert_eq!(archive.of(&key, 10).await.map(|session| session.turns), Some(vec![turn]));
+        assert_eq!(archive.of(&SessionKey::of_sender("app", "c", "v"), 10).await, Some(Session::default()));
     }
 }

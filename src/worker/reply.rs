@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Delivery, MessageKey, Outcome, ReplyTo, content_digest};
+use crate::model::{Delivery, MessageKey, Outcome, ReplyTo, content_digest, now_ms};
 use crate::sender::route::{Destination, NoRoute, Route};
 use crate::store::{Line, Stage};
 use crate::wecom::message::{self, MessageError};
@@ -92,6 +92,7 @@ impl Origin {
                 .map(|span| self.received_at.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))),
             expires_at: self.expires_at,
             received_at: self.received_at,
+            queued_at: now_ms(),
         }
     }
 

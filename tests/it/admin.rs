@@ -138,7 +138,8 @@ async fn what_did_not_end_well_is_listed_newest_first_in_pages() {
 async fn chats_say_what_they_hold_and_why_it_waits() {
     let desk = Desk::open().await;
     let idle = json!({"app": "support", "chat": "wrA", "name": "VIP 群", "depth": 0, "oldest_wait_ms": null,
-        "waits_for": null, "wake_in_ms": null, "weight": 10, "state": "active", "last_error": null, "hold": null});
+        "waits_for": null, "wake_in_ms": null, "weight": 10, "state": "active", "muted": false, "last_error": null,
+        "hold": null});
     assert_eq!(desk.json("/api/v1/chats/support/wrA").await, idle);
     desk.accept("wrB", "m1", "r1").await;
     desk.handle().await;

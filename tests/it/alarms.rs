@@ -10,13 +10,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use hmac::{Hmac, KeyInit, Mac};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::sync::watch;
 use wecom_gateway::sim::scenario::api_app;
-use wecom_gateway::sim::wecom::member;
+use wecom_gateway::sim::wecom::{GETTOKEN, member};
 use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario, Tag, app_text, robot_text};
 
+use crate::mariadb_server::MariaDb;
 use crate::on_both_stores;
 use crate::world::{On, TEST, World, key};
 
@@ -31,6 +32,7 @@ on_both_stores!(
     many_alarms_are_few_texts,
     a_hook_that_fails_is_tried_again_and_a_robot_that_does_not_answer_is_not,
     nothing_that_happens_to_alarms_touches_messages,
+    a_lane_that_is_full_and_a_machine_that_can_not_try_are_told,
 );
 
 /// What the hook was posted.
@@ -242,6 +244,56 @@ async fn nothing_that_happens_to_alarms_touches_messages(on: On) {
     world.fence("c1", "u1").await;
     world.fake.release(ROBOT);
     world.end().await;
+}
+
+async fn a_lane_that_is_full_and_a_machine_that_can_not_try_are_told(on: On) {
+    let hook = Hook::start(&[]).await;
+    let shape = |fake: &FakeWeCom, scenario: Scenario| {
+        let scenario = scenario.app("api", api_app(fake, "api", &[])).set("store", "lane_depth", 2);
+        scenario.set("alarms", "url", hook.url.as_str())
+    };
+    let world = World::with(on, &["c1"], Options::default(), shape).await;
+    world.patch("c1", &json!({"paused": true})).await;
+    for n in 1..=2 {
+        world.say("c1", "u1", &format!("m{n}"), "/echo hi").await;
+        world.until_waiting("c1", n).await;
+    }
+    world.say("c1", "u1", "m3", "/echo hi").await;
+    assert_eq!(world.outcome("m3").await, ("dropped".into(), Some("lane_full".into())));
+    let full = hook.first("lane_full").await;
+    assert_eq!((&full["subject"], &full["count"]), (&"support/c1".into(), &1.into()), "{full}");
+    assert!(full["text"].as_str().unwrap().ends_with("support/c1：m3"), "{full}");
+
+    // No token, and it is nobody's refusal.
+    world.fake.always(GETTOKEN, Answer::Errcode(-1));
+    assert_eq!(world.caller_of("api").post(&app_text("u1", "m4", "/echo hi")).await, Some(200));
+    let not_tried = hook.first("not_tried").await;
+    assert_eq!((&not_tried["subject"], &not_tried["app"]), (&"process".into(), &Value::Null), "{not_tried}");
+    world.fake.ordinarily(GETTOKEN);
+    world.ends("m4", "delivered").await;
+    assert_eq!(world.patch("c1", &json!({"paused": false})).await.0, 200);
+    world.ends("m2", "delivered").await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_that_are_away_are_told() {
+    let test = async {
+        let (hook, mut database) = (Hook::start(&[]).await, MariaDb::alone().await);
+        let url = database.url();
+        let shape = |_: &FakeWeCom, scenario: Scenario| {
+            scenario.set("database", "url", url.expose()).set("alarms", "url", hook.url.as_str())
+        };
+        let world = World::with(On::Embedded, &["c1"], Options::default(), shape).await;
+        tokio::task::block_in_place(|| database.kill());
+        world.say("c1", "u1", "m1", "/echo [c1 u1 1]").await;
+        world.fence("c1", "u1").await;
+        assert_eq!(hook.first("records_away").await["subject"], "records");
+        tokio::task::block_in_place(|| database.start());
+        world.ends("m1", "delivered").await;
+        world.end().await;
+    };
+    tokio::time::timeout(TEST + Duration::from_secs(30), test).await.expect("within its time");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

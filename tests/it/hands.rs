@@ -104,6 +104,10 @@ async fn a_delivery_is_settled_by_word(on: On) {
         world.ends(&format!("m{n}"), outcome).await;
         assert_eq!(world.outcome(&format!("m{n}")).await.1.as_deref(), Some(reason));
         assert_eq!(code(&act(&world, &id, action).await), (409, "settled_already"));
+        // A person settled it: it waits for nobody any more.
+        for list in ["deliveries", "deliveries?state=dropped"] {
+            assert_eq!(world.api(list, |_| true).await["items"], json!([]), "{list}");
+        }
     }
     assert_eq!((world.fake.posts(&key("c1")), world.texts("c1").len()), (2, 0));
     world.end().await;

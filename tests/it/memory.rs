@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wecom_gateway::model::SessionKey;
 use wecom_gateway::records::Records;
 use wecom_gateway::sim::scenario::robot_app;
-use wecom_gateway::sim::{Options, Scenario};
+use wecom_gateway::sim::{Options, Scenario, ServiceAnswer};
 
 use crate::mariadb_server::MariaDb;
 use crate::model_server::{ModelServer, Reaction};
@@ -25,6 +25,8 @@ on_both_stores!(
     a_member_who_comes_back_is_remembered,
     a_forgotten_session_stays_forgotten,
     without_an_archive_nothing_outlives_the_store,
+    only_an_action_that_sees_the_session_asks_the_archive,
+    an_archive_that_was_turned_off_is_not_read,
 );
 
 /// A gateway whose mentions ask `model`, with these keys of the action and of `[session]`.
@@ -211,6 +213,45 @@ async fn without_an_archive_nothing_outlives_the_store(on: On) {
     world.ends("m1", "delivered").await;
     let seen = world.api("sessions/support/c1/u1", |_| true).await;
     assert_eq!((&seen["found"], &seen["turns"]), (&Value::Null, &json!([])));
+    world.end().await;
+}
+
+/// A reply shows the vars that are at hand; what the store forgot is read back for those who are shown all of it.
+async fn only_an_action_that_sees_the_session_asks_the_archive(on: On) {
+    let world = World::with(on, &["c1"], Options::default(), |fake, scenario| {
+        let mut app = robot_app(fake, APP, &["c1".to_owned()]);
+        let count = json!({"type": "reply", "text": "[{{ session.vars.n }}]"});
+        app["commands"].as_array_mut().expect("a list").push(json!({"name": "count", "action": count}));
+        app["session"] = json!({"keep": "1ms"});
+        scenario.app(APP, app)
+    })
+    .await;
+    world.fake.service().always("orders", ServiceAnswer::Counted.after(Duration::ZERO));
+    world.say("c1", "u1", "m1", "/query 1").await;
+    world.api("sessions/support/c1/u1", |answer| answer["found"] == "archive").await;
+    world.say("c1", "u1", "m2", "/count").await;
+    world.say("c1", "u1", "m3", "/query 2").await;
+    world.fence("c1", "u1").await;
+    assert_eq!(world.texts("c1"), ["[c1 u1 1] 1", "[]", "[c1 u1 2] 2"]);
+    world.end().await;
+}
+
+async fn an_archive_that_was_turned_off_is_not_read(on: On) {
+    let model = ModelServer::start().await;
+    let mut app = Value::Null;
+    let world = World::with(on, &["c1"], Options::default(), |fake, scenario| {
+        app = robot_app(fake, APP, &["c1".to_owned()]);
+        app["mention"] = json!({"action": model.action(json!({}))});
+        app["session"] = json!({"keep": "1ms"});
+        scenario.app(APP, app.clone())
+    })
+    .await;
+    ask(&world, "u1", "m1", "一").await;
+    world.api("sessions/support/c1/u1", |answer| answer["found"] == "archive").await;
+    app["session"]["archive"] = false.into();
+    let world = world.restart_as(|_, scenario| scenario.app(APP, app)).await;
+    ask(&world, "u1", "m2", "二").await;
+    assert_eq!(model.asked()[1].talk(), ["system: 你是客服", "user u1: @小助手 二"]);
     world.end().await;
 }
 

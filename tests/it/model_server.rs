@@ -10,6 +10,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 /// What it does with one request.
 #[derive(Clone, Debug)]
@@ -54,6 +55,7 @@ struct Desk {
 pub struct ModelServer {
     base_url: String,
     desk: Arc<Mutex<Desk>>,
+    count: Arc<watch::Sender<usize>>,
 }
 
 impl ModelServer {
@@ -61,7 +63,7 @@ impl ModelServer {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
-        let server = Self { base_url, desk: Arc::default() };
+        let server = Self { base_url, desk: Arc::default(), count: Arc::default() };
         let app = Router::new().route("/v1/chat/completions", post(answer)).with_state(server.clone());
         tokio::spawn(async move { axum::serve(listener, app).await });
         server
@@ -84,6 +86,12 @@ impl ModelServer {
         self.desk().asked.clone()
     }
 
+    /// Waits until it was asked so often.
+    pub async fn until_asked(&self, times: usize) {
+        // Fails only where the server is gone, and this is it.
+        let _ = self.count.subscribe().wait_for(|count| *count >= times).await;
+    }
+
     fn desk(&self) -> MutexGuard<'_, Desk> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,6 +103,7 @@ async fn answer(State(server): State<ModelServer>, headers: HeaderMap, Json(body
     let reaction = {
         let mut desk = server.desk();
         desk.asked.push(Asked { key, body });
+        server.count.send_replace(desk.asked.len());
         desk.script.pop_front().unwrap_or_else(|| Reaction::Say(format!("你说：{}", last.as_str().unwrap())))
     };
     match reaction {

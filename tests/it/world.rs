@@ -164,6 +164,11 @@ impl World {
         (App::start(settings).await.unwrap(), scenario)
     }
 
+    /// This gateway's `gateway.toml`.
+    pub fn config(&self) -> PathBuf {
+        self.scenario.write().unwrap()
+    }
+
     /// `[database] url` of this gateway.
     pub fn records(&self) -> String {
         let settings = wecom_gateway::config::load(&self.scenario.write().unwrap()).unwrap();
@@ -193,10 +198,15 @@ impl World {
         }
     }
 
+    /// `GET /metrics`
+    pub async fn metrics(&self) -> String {
+        let answer = self.http.get(format!("http://{}/metrics", self.app.admin_addr())).send().await.unwrap();
+        answer.text().await.unwrap()
+    }
+
     /// The value of a metric, by its name with its labels; 0 where it was not counted yet.
     pub async fn metric(&self, name: &str) -> u64 {
-        let answer = self.http.get(format!("http://{}/metrics", self.app.admin_addr())).send().await.unwrap();
-        let text = answer.text().await.unwrap();
+        let text = self.metrics().await;
         let name = format!("wecom_gateway_{name} ");
         text.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |value| value.parse().unwrap())
     }

@@ -24,6 +24,9 @@ fn llm(url: &str) -> LlmAction {
     }
 }
 
+/// Longer than any of these takes, shorter than the timeout of [`llm`].
+const BOUND: Duration = Duration::from_secs(10);
+
 /// Asks for the message of this file's parent, as if it had come just now.
 async fn ask(action: LlmAction) -> Result<Answer, ActionError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -32,7 +35,8 @@ async fn ask(action: LlmAction) -> Result<Answer, ActionError> {
     let profile = Profile::default();
     let request =
         Request { message: &message, chat_name: None, run: &run, session: &session, profile: &profile, rules: &rules };
-    Actions::new(http_client().expect("a client")).run(request).await
+    let actions = Actions::new(http_client().expect("a client"));
+    tokio::time::timeout(BOUND, actions.run(request)).await.expect("within its time")
 }
 
 fn completion(content: &str) -> Response {

@@ -21,7 +21,7 @@ use crate::config::settings::{Log, LogFormat};
 use crate::model::now_ms;
 use crate::sim::caller::VerifyError;
 use crate::sim::{self, Answer, Caller, FakeWeCom, Format, Load, Mix, Target, TextMix, WorkTime};
-use crate::telemetry::logs;
+use crate::telemetry::{LogContent, logs};
 use apps::LoadedApp;
 use report::Report;
 
@@ -101,7 +101,7 @@ fn target(text: &str) -> Result<Url, String> {
 
 /// Runs the load; a promise that was not kept is a failure.
 pub(super) fn run(options: Options) -> Result<(), Failure> {
-    let quiet = Log { format: LogFormat::Auto, level: "error".into() };
+    let quiet = Log { format: LogFormat::Auto, level: "error".into(), content: LogContent::None };
     logs::init(&quiet).map_err(Failure::running)?;
     runtime()?.block_on(simulate(&options))
 }

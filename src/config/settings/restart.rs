@@ -7,8 +7,22 @@ impl Settings {
     pub fn keep_what_stands(&mut self, before: &Self) -> Vec<&'static str> {
         let mut kept = Kept(Vec::new());
         // Every part is named here, so that a new one can't be forgotten.
-        let Self { server, admin, wecom, store, database, dedup, workers, sender, alarms, log, apps: _, files: _ } =
-            self;
+        let Self {
+            server,
+            admin,
+            wecom,
+            store,
+            database,
+            dedup,
+            workers,
+            sender,
+            push: _,
+            alarms,
+            log,
+            report: _,
+            apps: _,
+            files: _,
+        } = self;
         kept.put_back("server.listen", &mut server.listen, &before.server.listen);
         kept.put_back("server.drain", &mut server.drain, &before.server.drain);
         kept.put_back("server.watch", &mut server.watch, &before.server.watch);
@@ -20,7 +34,8 @@ impl Settings {
         kept.put_back("workers", workers, &before.workers);
         kept.put_back("sender", sender, &before.sender);
         kept.put_back("alarms", alarms, &before.alarms);
-        kept.put_back("log", log, &before.log);
+        kept.put_back("log.format", &mut log.format, &before.log.format);
+        kept.put_back("log.level", &mut log.level, &before.log.level);
         kept.0
     }
 }

@@ -22,6 +22,9 @@ fn a_kind_is_needed_and_brings_its_own_keys() {
         (json("token = \"T1\""), "token", &["belongs to kind \"app\", \"group_robot\", \"aibot\"", "\"json\""]),
         (with_key(AES_KEY) + "\nsecret = \"s\"", "secret", &["belongs to kind \"app\""]),
         (robot("on_unknown = \"drop\""), "on_unknown", &["\"hold\", \"retry\""]),
+        (robot("on_unknown = \"retry\""), "on_unknown", &["knows a repeat", "\"hold\""]),
+        (with_key(AES_KEY) + "\non_unknown = \"retry\"", "on_unknown", &["response_url"]),
+        (robot("[store]\npath = \"x\""), "store", &["whole process", "gateway.toml"]),
         (robot("receive_ids = \"x\""), "receive_ids", &["did you mean \"receive_id\""]),
     ]);
 }
@@ -277,6 +280,8 @@ fn sessions() {
         (robot("session = { turns = 1 }"), "session.turns", &["from 2 to 1000"]),
         (robot("session = { keep = \"0s\" }"), "session.keep", &["no time at all"]),
         (robot("session = { max_turn = \"2KB\" }"), "session.max_turn", &["no size"]),
+        (robot("session = { max_turn = \"0\" }"), "session.max_turn", &["\"0\"", "keeps nothing", "4KiB"]),
+        (robot("session = { max_vars = \"0KiB\" }"), "session.max_vars", &["keeps nothing"]),
         (robot("session = { max_vars = \"2MiB\" }"), "session.max_vars", &["at most", "1MiB"]),
     ]);
     let shared =

@@ -87,6 +87,8 @@ fn unknown_keys_are_told_with_what_they_may_have_meant() {
 fn wrong_types_and_forms() {
     each_gateway_fault(&[
         ("server = 1", "server", &["an integer", "a table"]),
+        ("session = { turns = 5 }", "session", &["of one app", "apps/<id>.toml", "move it there"]),
+        ("[[commands]]\nname = \"q\"", "commands", &["of one app"]),
         ("server = { listen = 8080 }", "server.listen", &["an integer", "in quotes"]),
         ("server = { listen = \"localhost:8080\" }", "server.listen", &["\"localhost:8080\"", "127.0.0.1:8080"]),
         ("server = { max_body = \"1MB\" }", "server.max_body", &["\"1MB\"", "1MiB"]),

@@ -17,6 +17,7 @@ use crate::rules::{self, CommandCall, Run, Trigger};
 use crate::store::Pace;
 
 const HELP: &str = "action = { type = \"help\" }";
+const HTTP: &str = "action = { type = \"http\", url = \"http://crm/bind\" }";
 
 fn command(name: &str, more: &str) -> String {
     format!("[[commands]]\nname = \"{name}\"\n{HELP}\n{more}\n")
@@ -96,6 +97,9 @@ fn words_and_patterns() {
         (binding(&format!("pattern = '(unclosed'\n{HELP}")), "bindings[0].pattern", &["unclosed group", "correct it"]),
         (binding(&format!("pattern = 'a(?=b)'\n{HELP}")), "bindings[0].pattern", &["look-around"]),
         (binding(HELP), "bindings[0].pattern", &["missing"]),
+        (binding("pattern = '(?P<name>.*)'"), "bindings[0].pattern", &["matches whatever is written", "手机号是"]),
+        (binding("pattern = '(我叫)?(?P<name>x?)'"), "bindings[0].pattern", &["matches whatever is written"]),
+        (binding("pattern = '^\\s*(?P<name>\\S.*)$'"), "bindings[0].pattern", &["matches whatever is written"]),
         (binding("pattern = 'x'"), "bindings[0]", &["no action", "captures nothing", "(?P<phone>"]),
         (binding(&format!("pattern = 'x'\nttl = \"week\"\n{HELP}")), "bindings[0].ttl", &["\"week\"", "7d"]),
     ]);
@@ -121,7 +125,14 @@ fn manners() {
         (binding("unbind = true\nttl = \"1d\""), "bindings[0].ttl", &["unbind ends one"]),
         (binding("unbind = true\nrenew_on_use = true"), "bindings[0].renew_on_use", &["unbind ends one"]),
         (binding(&format!("unbind = 1\n{HELP}")), "bindings[0].unbind", &["true or false"]),
+        (binding(&format!("unbind = true\n{HELP}")), "bindings[0].action", &["beside unbind", "reply"]),
+        (binding(&format!("unbind = true\n{HTTP}")), "bindings[0].action", &["asks nobody"]),
     ]);
+    let bye = binding("unbind = true\naction = { type = \"reply\", text = \"再见\" }");
+    assert!(Folder::new().app("a", &bye).settings().apps["a"].rules.bindings[0].action.is_some());
+    for narrow in ["^\\d+$", "我叫(?P<name>.+)", "^解绑$", "[a-z]+"] {
+        Folder::new().app("a", &robot(&format!("[[bindings]]\npattern = '{narrow}'\n{HELP}"))).settings();
+    }
     let text = with(
         "per_member = \"10/min\"\nadmins = [\"zs\"]\nmute = [\"shh\"]",
         "only = \"bound\"\nonly_text = \"先绑定\"",
@@ -184,6 +195,11 @@ fn models() {
     each_app_fault(&[
         (only("model = \"m\""), "mention.action.base_url", &["missing", "http://llm:8000/v1"]),
         (only("base_url = \"http://l\""), "mention.action.model", &["missing"]),
+        (
+            only("model = \"m\", base_url = \"http://l/v1/chat/completions/\""),
+            "mention.action.base_url",
+            &["ends with /chat/completions", "where the API begins"],
+        ),
         (llm("api_key = \"\""), "mention.action.api_key", &["empty"]),
         (llm("timeout = \"11m\""), "mention.action.timeout", &["11m", "max_reply_age (10m)"]),
         (llm("temperature = 3"), "mention.action.temperature", &["0 to 2"]),
@@ -213,6 +229,9 @@ fn templates_hold_plain_values_only() {
     let key = "commands[0].action.text";
     let keyword =
         |text: &str| robot(&format!("[[keywords]]\nany = [\"x\"]\naction = {{ type = \"reply\", text = '{text}' }}"));
+    let binding = |pattern: &str, text: &str| {
+        robot(&format!("[[bindings]]\npattern = '{pattern}'\naction = {{ type = \"reply\", text = '{text}' }}"))
+    };
     each_app_fault(&[
         (reply("{% if args.order_id %}x{% endif %}"), key, &["{%", "plain values", "{{ args.order_id }}"]),
         (reply("{# note #}"), key, &["{#", "plain values"]),
@@ -229,6 +248,13 @@ fn templates_hold_plain_values_only() {
         (reply("{{ session.turns.0.text }}"), key, &["isn't there", "session.vars"]),
         (keyword("{{ args.x }}"), "keywords[0].action.text", &["`args.x`", "isn't there: write one of user.name"]),
         (keyword("{{ args }}"), "keywords[0].action.text", &["`args`", "isn't there"]),
+        (binding("x", "{{ args.x }}"), "bindings[0].action.text", &["`args.x`", "isn't there: write one of user.name"]),
+        (binding("(?P<phone>1)", "{{ args.phne }}"), "bindings[0].action.text", &["did you mean `args.phone`"]),
+        (
+            robot("[mention]\naction = { type = \"reply\", text = \"{{ args.x }}\" }"),
+            "mention.action.text",
+            &["`args.x`", "isn't there"],
+        ),
     ]);
     for text in [
         "订单 {{ args.order_id }} {{user.name}} {{ chat.id }} {{ session.vars.step.0.x }}",

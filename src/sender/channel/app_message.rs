@@ -1,8 +1,9 @@
-//! `message/send`: one message to one member of the corp (developer.work.weixin.qq.com/document/path/90236).
+//! `message/send`: one message to one member of the corp, or to a set of them (developer.work.weixin.qq.com/document/path/90236).
 //!
 //! WeCom can be told to know a repeat: `enable_duplicate_check` with an interval, within which the same request is not
-//! received again. Where a reply shall be repeated it carries that from its first attempt on. What WeCom allows one member,
-//! 30 a minute and 1000 an hour, it does not refuse beyond that but drops without a word, so both must hold here.
+//! received again. Where a delivery shall be repeated it carries that from its first attempt on. What WeCom allows one member,
+//! 30 a minute and 1000 an hour, it does not refuse beyond that but drops without a word, so both must hold here. A set
+//! keeps the same pace, because each of its members gets all that it is sent; who is in several sets is not counted over them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,25 +16,31 @@ use super::{Channel, Wire, api};
 use crate::config::settings::{Api, OnUnknown};
 use crate::model::RouteDigest;
 use crate::store::Pace;
+use crate::task::MemberSet;
 use crate::wecom::message::{APP_MESSAGE, Limits};
 use crate::wecom::verdict::{ChannelKind, Reply};
 
-/// The shortest interval of the duplicate check that is asked for; WeCom's own default.
-const KNOWN_FOR: Duration = Duration::from_secs(1800);
+/// How long a reply may be repeated: the shortest interval of the duplicate check that is asked for, WeCom's own default.
+const REPLY_KNOWN_FOR: Duration = Duration::from_secs(1800);
+/// How long a push may be, which may wait for its turn first: near the longest that WeCom takes, 4 hours.
+const PUSH_KNOWN_FOR: Duration = Duration::from_secs(3 * 3600);
+/// By how much intervals differ.
+const SPREAD: u64 = 1800;
 /// 960 an hour: one window that keeps both of WeCom's.
 const MOST: Pace = Pace { limit: 16, window: Duration::from_secs(60) };
 
-/// A member, reached by an app.
+/// Members, reached by an app.
 #[derive(Clone)]
 pub struct AppMessage {
     api: Arc<Api>,
-    member: String,
-    on_unknown: OnUnknown,
+    to: MemberSet,
+    /// `None`: a delivery is not repeated.
+    known_for: Option<Duration>,
 }
 
 impl std::fmt::Debug for AppMessage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AppMessage").field("api", &self.api).field("on_unknown", &self.on_unknown).finish()
+        f.debug_struct("AppMessage").field("api", &self.api).field("known_for", &self.known_for).finish()
     }
 }
 
@@ -41,21 +48,37 @@ impl AppMessage {
     /// The way to `member`; none where that could be read as several members, or all of them.
     pub fn new(api: Arc<Api>, member: &str, on_unknown: OnUnknown) -> Option<Self> {
         let is_one = !member.is_empty() && !member.contains('|') && !member.starts_with('@');
-        is_one.then(|| Self { api, member: member.to_owned(), on_unknown })
+        let to = MemberSet { users: vec![member.to_owned()], ..MemberSet::default() };
+        is_one.then(|| Self { api, to, known_for: (on_unknown == OnUnknown::Retry).then_some(REPLY_KNOWN_FOR) })
+    }
+
+    /// The way to a set that its sender named as one.
+    pub fn to_set(api: Arc<Api>, to: MemberSet, on_unknown: OnUnknown) -> Self {
+        Self { api, to, known_for: (on_unknown == OnUnknown::Retry).then_some(PUSH_KNOWN_FOR) }
     }
 
     /// Names it without telling it.
     pub fn digest(&self) -> RouteDigest {
         let Api { corp_id, agent_id, .. } = &*self.api;
-        RouteDigest::of(ChannelKind::AppMessage.as_str(), &format!("{corp_id}\0{agent_id}\0{}", self.member))
+        let who = match self.addressed() {
+            [("touser", one), ("toparty", parties), ("totag", tags)] if parties.is_empty() && tags.is_empty() => one,
+            lists => lists.map(|(_, list)| list).join("\0"),
+        };
+        RouteDigest::of(ChannelKind::AppMessage.as_str(), &format!("{corp_id}\0{agent_id}\0{who}"))
+    }
+
+    /// The set as requests name it.
+    fn addressed(&self) -> [(&'static str, String); 3] {
+        let MemberSet { users, parties, tags } = &self.to;
+        [("touser", users), ("toparty", parties), ("totag", tags)].map(|(name, list)| (name, list.join("|")))
     }
 }
 
-/// The interval of a delivery's duplicate check, in seconds. It differs from delivery to delivery, so that two replies of the
+/// The interval of a delivery's duplicate check, in seconds. It differs from delivery to delivery, so that two of the
 /// same words are two requests to WeCom, which compares them whole.
-fn interval(delivery_id: &str) -> u64 {
+fn interval(known_for: Duration, delivery_id: &str) -> u64 {
     let digest = Sha256::digest(delivery_id);
-    KNOWN_FOR.as_secs() + u64::from(u16::from_be_bytes([digest[0], digest[1]])) % KNOWN_FOR.as_secs()
+    known_for.as_secs() + u64::from(u16::from_be_bytes([digest[0], digest[1]])) % SPREAD
 }
 
 #[async_trait]
@@ -69,17 +92,21 @@ impl Channel for AppMessage {
     }
 
     fn body(&self, message: Value, delivery_id: &str) -> Value {
-        let mut body = json!({"touser": self.member, "agentid": self.api.agent_id});
+        let mut body = json!({});
+        for (name, list) in self.addressed().into_iter().filter(|(_, list)| !list.is_empty()) {
+            body[name] = list.into();
+        }
+        body["agentid"] = self.api.agent_id.into();
         super::extend(&mut body, message);
-        if self.on_unknown == OnUnknown::Retry {
+        if let Some(known_for) = self.known_for {
             body["enable_duplicate_check"] = 1.into();
-            body["duplicate_check_interval"] = interval(delivery_id).into();
+            body["duplicate_check_interval"] = interval(known_for, delivery_id).into();
         }
         body
     }
 
     fn knows_repeats_for(&self) -> Option<Duration> {
-        (self.on_unknown == OnUnknown::Retry).then_some(KNOWN_FOR)
+        self.known_for
     }
 
     fn most(&self) -> Option<Pace> {
@@ -125,6 +152,26 @@ mod tests {
             assert!((1800..=14400).contains(&interval), "{interval}");
         }
         assert_eq!(body("r1.0")["enable_duplicate_check"], 1);
+    }
+
+    #[test]
+    fn a_set_is_addressed_as_one_and_known_by_what_it_names() {
+        let api = Arc::new(to("u1", OnUnknown::Hold).unwrap().api.as_ref().clone());
+        let list = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let set = |users, parties, tags| {
+            let set = MemberSet { users: list(users), parties: list(parties), tags: list(tags) };
+            AppMessage::to_set(api.clone(), set, OnUnknown::Retry)
+        };
+        let body = set("a b", "", "7").body(text("hi"), "t.0");
+        assert_eq!((&body["touser"], &body["totag"], body.get("toparty")), (&json!("a|b"), &json!("7"), None));
+        let interval = body["duplicate_check_interval"].as_u64().unwrap();
+        assert!((3 * 3600..=14400).contains(&interval), "{interval}");
+        let digests = [set("a b", "", ""), set("a", "b", ""), set("a", "", "b"), set("", "a", "b"), set("a", "", "")];
+        for (n, one) in digests.iter().enumerate() {
+            assert!(digests[..n].iter().all(|other| other.digest() != one.digest()), "{:?}", one.to);
+        }
+        // A member alone is the same member, whoever they are sent to by.
+        assert_eq!(set("u1", "", "").digest(), to("u1", OnUnknown::Hold).unwrap().digest());
     }
 
     #[test]

@@ -30,8 +30,9 @@ pub use app_message::AppMessage;
 pub use group_robot::GroupRobot;
 pub use json_gateway::JsonGateway;
 pub use response_url::ResponseUrl;
+pub(super) use wire::exchange;
 pub use wire::http_client;
-pub(super) use wire::{exchange, get};
+pub(crate) use wire::{causes, get};
 
 /// A way to one chat. `Debug` must not tell the address: it may hold a key.
 #[async_trait]

@@ -1,8 +1,10 @@
 //! A smart robot's (智能机器人) `response_url`: it comes with a message, takes one call within an hour, and quotes the message
 //! in its group (developer.work.weixin.qq.com/document/path/101138).
 //!
-//! What always holds: all that is said in answer to one message is one call, as markdown; a call without an answer is not
-//! repeated, for the address may be used up.
+//! What always holds: all that is said in answer to one message is one call, as markdown, that WeCom may have taken. A call
+//! without an answer is not repeated, for the address may be used up, and no answer to a repeat would tell which of the two
+//! arrived. A front's 502 or 503 and WeCom's -1 say that nothing was taken: that is tried again, as on every channel. Even
+//! where they were wrong nothing appears twice: an address that is used up refuses the repeat, and the reply ends as `dead`.
 
 use async_trait::async_trait;
 use serde_json::Value;

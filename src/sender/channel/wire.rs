@@ -121,7 +121,7 @@ fn is_exhaustion(error: &reqwest::Error) -> bool {
 }
 
 /// The innermost cause says what happened ("connection refused"), the outermost only that something did.
-fn causes(error: &reqwest::Error) -> String {
+pub(crate) fn causes(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -129,6 +129,7 @@ impl Scene {
                 repeat_until: None,
                 expires_at: now_ms() + 600_000,
                 received_at: message.received_at,
+                queued_at: message.received_at,
             };
             change(&mut delivery);
             delivery
@@ -245,7 +246,13 @@ impl Scene {
                 max_waiting: 1000,
                 fsync: true,
             },
-            database: settings::Database { url: Secret::default(), retain: MINUTE, journal_limit: 1000 },
+            database: settings::Database {
+                url: Secret::default(),
+                retain: MINUTE,
+                journal_limit: 1000,
+                zone: Default::default(),
+                stats_retain: MINUTE,
+            },
             dedup: settings::Dedup { ttl: MINUTE * 60, window: Duration::ZERO, max_skew: None },
             workers: settings::Workers {
                 concurrency: 1,
@@ -254,8 +261,14 @@ impl Scene {
                 poison_after: 5,
             },
             sender: self.sender.clone(),
+            push: settings::Push { keep: MINUTE },
             alarms: settings::Alarms { webhook: None, hook: None, window: MINUTE },
-            log: settings::Log { format: settings::LogFormat::Text, level: "info".to_owned() },
+            log: settings::Log {
+                format: settings::LogFormat::Text,
+                level: "info".to_owned(),
+                content: crate::telemetry::LogContent::Digest,
+            },
+            report: settings::Report { webhook: None, at: jiff::civil::time(9, 0, 0, 0) },
             files: Default::default(),
             apps: BTreeMap::from([(APP.to_owned(), Arc::new(app))]),
         }

@@ -1,4 +1,4 @@
-//! An app's own API: `gettoken`, `message/send`, `appchat/send`.
+//! An app's own API: `gettoken`, `agent/get`, `message/send`, `appchat/send`.
 //!
 //! A token is known for its time, and the last one of an app only: a new one ends those before it, the harder of WeCom's two
 //! ways. `message/send` knows a repeat where the request asks it to.
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::desk::{Desk, Send, errcode};
 use super::message::{APP, Read, read};
-use super::{GETTOKEN, app_chat, member};
+use super::{AGENT, GETTOKEN, app_chat, member, members};
 use crate::sim::behaviour::Answer;
 use crate::sim::wire::Scissors;
 
@@ -27,6 +27,8 @@ pub(super) struct Apps {
     by_secret: HashMap<(String, String), App>,
     given: usize,
     pub lives: Duration,
+    /// 1: an administrator has switched the apps off.
+    pub closed: u8,
 }
 
 #[derive(Debug)]
@@ -37,7 +39,7 @@ struct App {
 
 impl Default for Apps {
     fn default() -> Self {
-        Self { by_secret: HashMap::new(), given: 0, lives: Duration::from_secs(7200) }
+        Self { by_secret: HashMap::new(), given: 0, lives: Duration::from_secs(7200), closed: 0 }
     }
 }
 
@@ -79,6 +81,7 @@ impl Apps {
 pub(super) fn router() -> Router<Arc<Desk>> {
     Router::new()
         .route("/cgi-bin/gettoken", get(gettoken))
+        .route("/cgi-bin/agent/get", get(agent_get))
         .route("/cgi-bin/message/send", post(message_send))
         .route("/cgi-bin/appchat/send", post(appchat_send))
 }
@@ -120,6 +123,30 @@ pub(super) fn app_of(desk: &Desk, asked: &Authorised) -> Result<u64, i64> {
     desk.outlets().apps.of_token(asked.access_token.as_deref())
 }
 
+#[derive(Deserialize)]
+struct WhichAgent {
+    access_token: Option<String>,
+    agentid: u64,
+}
+
+/// What an app is (document/path/90227).
+async fn agent_get(
+    State(desk): State<Arc<Desk>>,
+    ConnectInfo(scissors): ConnectInfo<Scissors>,
+    Query(asked): Query<WhichAgent>,
+) -> Response {
+    let WhichAgent { access_token, agentid } = asked;
+    match app_of(&desk, &Authorised { access_token }) {
+        Err(code) => return errcode(code),
+        Ok(agent_id) if agent_id != agentid => return errcode(301002),
+        Ok(_) => {}
+    }
+    let behaviour = desk.outlets().behaviour(AGENT);
+    desk.outlets().planned(AGENT).posts += 1;
+    let more = json!({"agentid": agentid, "name": "fake", "close": desk.outlets().apps.closed});
+    desk.answer(&scissors, AGENT, behaviour, more).await
+}
+
 async fn message_send(
     State(desk): State<Arc<Desk>>,
     ConnectInfo(scissors): ConnectInfo<Scissors>,
@@ -135,10 +162,15 @@ async fn message_send(
     if whole["agentid"] != agent_id {
         return errcode(301002);
     }
-    let Some(user) = whole["touser"].as_str().filter(|user| !user.is_empty()) else { return errcode(82001) };
+    let [users, parties, tags] = ["touser", "toparty", "totag"].map(|list| whole[list].as_str().unwrap_or_default());
+    let (key, chat) = match (users, parties, tags) {
+        ("", "", "") => return errcode(82001),
+        (user, "", "") if !user.contains('|') => (member(user), user.to_owned()),
+        _ => (members(users, parties, tags), members(users, parties, tags)),
+    };
     let repeat = (whole["enable_duplicate_check"] == 1).then(|| whole.to_string());
-    desk.outlets().open(&member(user), user);
-    let send = Send { key: member(user), message, repeat, once: false };
+    desk.outlets().open(&key, &chat);
+    let send = Send { key, message, repeat, once: false, named: true };
     desk.take(&scissors, send).await.unwrap_or_else(|| errcode(81013))
 }
 
@@ -153,6 +185,6 @@ async fn appchat_send(
     }
     let whole: Value = serde_json::from_slice(&body).unwrap_or_default();
     let key = app_chat(whole["chatid"].as_str().unwrap_or_default());
-    let send = Send { key, message: read(&body, APP), repeat: None, once: false };
+    let send = Send { key, message: read(&body, APP), repeat: None, once: false, named: false };
     desk.take(&scissors, send).await.unwrap_or_else(|| errcode(86003))
 }

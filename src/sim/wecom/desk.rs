@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::api::Apps;
 use super::contacts::Book;
 use super::webhook::Media;
-use super::{Arrived, CONTACT, CUSTOMER_GROUP, GETTOKEN};
+use super::{AGENT, Arrived, CONTACT, CUSTOMER_GROUP, GETTOKEN};
 use crate::sim::behaviour::{Answer, Behaviour, Gate, Options, Rate, Refusal};
 use crate::sim::ledger::Ledger;
 use crate::sim::violation::Violation;
@@ -100,6 +100,8 @@ pub(super) struct Send {
     pub repeat: Option<String>,
     /// Whether one arrival is all that it takes.
     pub once: bool,
+    /// Whether what it takes gets a `msgid`.
+    pub named: bool,
 }
 
 /// Shared by all endpoints.
@@ -114,7 +116,7 @@ impl Desk {
         let dice = options.mix.as_ref().map(|mix| (StdRng::seed_from_u64(mix.seed), mix.of.clone()));
         let (apps, media, book) = (Apps::default(), Media::default(), Book::default());
         let mut outlets = Outlets { by_key: HashMap::new(), arrived: Vec::new(), apps, media, book, dice };
-        [GETTOKEN, CONTACT, CUSTOMER_GROUP].iter().for_each(|key| outlets.open(key, ""));
+        [GETTOKEN, AGENT, CONTACT, CUSTOMER_GROUP].iter().for_each(|key| outlets.open(key, ""));
         Self { outlets: Mutex::new(outlets), options, ledger }
     }
 
@@ -180,10 +182,12 @@ impl Desk {
 
     /// Takes a send in and answers it; `None`: nobody's address.
     pub async fn take(self: &Arc<Self>, scissors: &Scissors, send: Send) -> Option<Response> {
-        let key = send.key.clone();
+        let (key, named) = (send.key.clone(), send.named);
         let behaviour = self.arrive(send)?;
         let _under_way = UnderWay { desk: Arc::clone(self), key: key.clone() };
-        Some(self.answer(scissors, &key, behaviour, json!({})).await)
+        let more =
+            if named { json!({"msgid": format!("msg-{}", self.outlets().planned(&key).posts)}) } else { json!({}) };
+        Some(self.answer(scissors, &key, behaviour, more).await)
     }
 
     /// Waits as the outlet's script says, then answers; `more` is added to what was taken.
@@ -192,7 +196,11 @@ impl Desk {
         self.gate(key).pass().await;
         match behaviour.answer {
             Answer::Taken => answer(0, more),
-            Answer::LeavesOut(who) => answer(0, json!({ "invaliduser": who })),
+            Answer::LeavesOut(list, who) => {
+                let mut more = more;
+                more[list] = who.into();
+                answer(0, more)
+            }
             Answer::Errcode(code) => errcode(code),
             Answer::Status(status) => {
                 (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY), "bad gateway").into_response()
@@ -236,6 +244,9 @@ pub(super) fn answer(code: i64, more: Value) -> Response {
         40014 => "invalid access_token",
         42001 => "access_token expired",
         45009 => "api freq out of limit",
+        60020 => {
+            "not allow to access from your ip, hint: [1700000000], from ip: 203.0.113.7, more info at https://open.work.weixin.qq.com/devtool/query?e=60020"
+        }
         93000 => "invalid webhook url",
         _ => "scripted",
     };

@@ -151,6 +151,13 @@ impl Chat {
         Ok(())
     }
 
+    /// Clears its dead mark, and with it what it died of.
+    pub fn revive(&mut self) {
+        if self.dead.take().is_some() {
+            self.last_error = None;
+        }
+    }
+
     /// Also past its end, until another claims the lane.
     pub fn is_held_by(&self, lease: &Lease) -> bool {
         self.lease.as_deref() == Some(&lease.id)

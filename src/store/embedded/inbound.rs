@@ -257,7 +257,7 @@ fn take(step: &Step<'_>, lane: InLane, head: Stored, redelivered: bool, lease: D
     step.sql("UPDATE in_lanes SET head = ?2, leased = 1, due = ?3, lease = ?4, crashes = ?5 WHERE id = ?1")?
         .execute(params![lane.id, lane.head, step.after(lease), id, lane.crashes])?;
     let lease = Lease { lane: Lane::from_encoded(lane.lane), id };
-    let muted = super::members::is_muted(step, &head.key)?;
+    let muted = super::members::is_muted(step, &head.key.chat_lane())?;
     let session = session::read(step, head.key.session())?;
     Ok(HeadMessage { lease, session, body: head.body, redelivered, muted })
 }

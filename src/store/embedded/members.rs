@@ -148,9 +148,8 @@ fn counted(step: &Step<'_>, key: &MessageKey) -> Result<Counted> {
     }
 }
 
-/// Whether the chat of a message is muted.
-pub(super) fn is_muted(step: &Step<'_>, key: &MessageKey) -> Result<bool> {
-    let [app, chat, ..] = key.parts();
+/// Whether a chat is muted.
+pub(super) fn is_muted(step: &Step<'_>, chat: &Lane) -> Result<bool> {
     let mut exists = step.sql("SELECT EXISTS (SELECT 1 FROM mutes WHERE lane = ?1)")?;
-    Ok(exists.query_row([Lane::of_chat(&app, &chat).as_str()], |row| row.get(0))?)
+    Ok(exists.query_row([chat.as_str()], |row| row.get(0))?)
 }

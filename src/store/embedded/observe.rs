@@ -1,11 +1,12 @@
 //! What the store tells of itself: chats, depth, journal.
 
-use rusqlite::Row;
+use rusqlite::{OptionalExtension, Row};
 
 use super::chat::{Chat, State};
+use super::members::is_muted;
 use super::step::Step;
 use crate::model::{Lane, RouteDigest};
-use crate::store::{ChatStatus, Depth, JournalBatch, Result};
+use crate::store::{ChatStatus, Depth, JournalBatch, LOOKED_AT, ParkedFor, Result, StoreError};
 
 /// One journal: all shards live in one file.
 const SHARD: u16 = 0;
@@ -17,7 +18,8 @@ pub(super) fn ping(step: &Step<'_>) -> Result<()> {
 }
 
 pub(super) fn chat(step: &Step<'_>, lane: &Lane) -> Result<ChatStatus> {
-    let Some(chat) = Chat::find(step, lane)? else { return Ok(idle(lane)) };
+    let muted = is_muted(step, lane)?;
+    let Some(chat) = Chat::find(step, lane)? else { return Ok(idle(lane, muted)) };
     let waits = chat.due > step.now;
     Ok(ChatStatus {
         lane: lane.clone(),
@@ -26,13 +28,14 @@ pub(super) fn chat(step: &Step<'_>, lane: &Lane) -> Result<ChatStatus> {
         leased: chat.state == State::Leased && waits,
         parked: chat.parked_for.filter(|_| chat.state == State::Parked && waits).map(|why| (why, step.until(chat.due))),
         paused: chat.paused,
+        muted,
         dead: chat.dead.map(RouteDigest::from_encoded),
         weight: chat.weight,
         last_error: chat.last_error,
     })
 }
 
-fn idle(lane: &Lane) -> ChatStatus {
+fn idle(lane: &Lane, muted: bool) -> ChatStatus {
     ChatStatus {
         lane: lane.clone(),
         depth: 0,
@@ -40,6 +43,7 @@ fn idle(lane: &Lane) -> ChatStatus {
         leased: false,
         parked: None,
         paused: false,
+        muted,
         dead: None,
         weight: None,
         last_error: None,
@@ -66,16 +70,67 @@ pub(super) fn depth(step: &Step<'_>) -> Result<Depth> {
                 (SELECT coalesce(max(seq) - min(seq) + 1, 0) FROM journal)
          FROM chats WHERE state IN ('leased', 'parked')",
     )?;
-    let number = |row: &Row<'_>, column| row.get::<_, i64>(column).map(|n| u64::try_from(n).unwrap_or(0));
-    Ok(select.query_row([], |row| {
+    let depth = select.query_row([], |row| {
         Ok(Depth {
             waiting: step.waiting(),
             in_lanes: number(row, 0)?,
             out_lanes: number(row, 1)? + number(row, 2)?,
             parked: number(row, 3)?,
             journal: number(row, 4)?,
+            ..Depth::default()
         })
-    })?)
+    })?;
+    let parked_for = parked_for(step)?;
+    let leases = |sql| Ok::<_, StoreError>(step.sql(sql)?.query_row([], |row| number(row, 0))?);
+    Ok(Depth {
+        parked_for,
+        in_leases: leases("SELECT count(*) FROM in_lanes WHERE leased = 1")?,
+        out_leases: leases(
+            "SELECT count(*) FILTER (WHERE state = 'leased') FROM chats WHERE state IN ('leased', 'parked')",
+        )?,
+        oldest_message: oldest_message(step)?,
+        oldest_reply: oldest_reply(step)?,
+        ..depth
+    })
+}
+
+fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(|n| u64::try_from(n).unwrap_or(0))
+}
+
+fn parked_for(step: &Step<'_>) -> Result<ParkedFor> {
+    let mut select = step.sql(
+        "SELECT coalesce(parked_for, 'other'), count(*) FROM chats
+         WHERE state IN ('leased', 'parked') AND state = 'parked' GROUP BY parked_for",
+    )?;
+    let mut parked_for = ParkedFor::default();
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        parked_for.add(&row.get::<_, String>(0)?, number(row, 1)?);
+    }
+    Ok(parked_for)
+}
+
+fn oldest_message(step: &Step<'_>) -> Result<Option<i64>> {
+    let mut select = step.sql(
+        "SELECT json_extract(body, '$.received_at') FROM messages
+         JOIN (SELECT id, head FROM in_lanes WHERE leased = 0 ORDER BY due LIMIT 1) AS next ON lane = next.id AND pos = next.head",
+    )?;
+    Ok(select.query_row([], |row| row.get(0)).optional()?.flatten())
+}
+
+fn oldest_reply(step: &Step<'_>) -> Result<Option<i64>> {
+    let mut select = step.sql(
+        "SELECT min(received_at) FROM deliveries JOIN (
+             SELECT * FROM (SELECT id, head FROM chats WHERE state = 'ready' AND last_reply >= head
+                            ORDER BY turn LIMIT ?1)
+             UNION ALL
+             SELECT * FROM (SELECT id, head FROM chats WHERE state IN ('leased', 'parked') AND last_reply >= head
+                            ORDER BY due LIMIT ?1)
+         ) AS heads ON chat = heads.id AND pos = heads.head",
+    )?;
+    let most = i64::try_from(LOOKED_AT).unwrap_or(i64::MAX);
+    Ok(select.query_row([most], |row| row.get(0))?)
 }
 
 pub(super) fn read_journal(step: &Step<'_>, max: usize) -> Result<Vec<JournalBatch>> {

@@ -27,7 +27,7 @@ pub(super) fn tune(step: &Step<'_>, tuning: &Tuning) -> Result<()> {
         }
     }
     if tuning.revive {
-        chat.dead = None;
+        chat.revive();
     }
     step.sql("UPDATE chats SET weight = ?2, paused = ?3 WHERE id = ?1")?.execute(params![
         chat.id,

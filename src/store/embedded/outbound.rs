@@ -156,7 +156,7 @@ fn begin_head(step: &Step<'_>, chat: &mut Chat, head: &mut Head, merged: u32, le
     } else if chat.dead.as_deref() == Some(by.route.as_str()) {
         Begun::ChatDead
     } else {
-        chat.dead = None;
+        chat.revive();
         pace::take_place(step, chat, by.pace)?
     };
     match begun {
@@ -325,6 +325,7 @@ pub(super) fn release(step: &Step<'_>, lease: &Lease, pause: Duration) -> Result
 }
 
 pub(super) fn revive(step: &Step<'_>, lane: &Lane) -> Result<()> {
-    step.sql("UPDATE chats SET dead = NULL WHERE lane = ?1")?.execute([lane.as_str()])?;
+    step.sql("UPDATE chats SET dead = NULL, last_error = NULL WHERE lane = ?1 AND dead IS NOT NULL")?
+        .execute([lane.as_str()])?;
     Ok(())
 }

@@ -335,7 +335,7 @@ pub(super) fn chat(value: Value, lane: Lane) -> Result<ChatStatus> {
     {
         return unexpected(&word(value)?.0);
     }
-    let [depth, oldest, leased, why, still, paused, dead, weight, last_error] = tuple(value)?;
+    let [depth, oldest, leased, why, still, paused, muted, dead, weight, last_error] = tuple(value)?;
     let (why, still): (Option<String>, _) = (plain(why)?, milliseconds(still)?);
     Ok(ChatStatus {
         lane,
@@ -344,6 +344,7 @@ pub(super) fn chat(value: Value, lane: Lane) -> Result<ChatStatus> {
         leased: plain(leased)?,
         parked: why.map(|why| (why, still)),
         paused: plain(paused)?,
+        muted: plain(muted)?,
         dead: plain::<Option<String>>(dead)?.map(RouteDigest::from_encoded),
         weight: plain(weight)?,
         last_error: plain(last_error)?,
@@ -352,12 +353,21 @@ pub(super) fn chat(value: Value, lane: Lane) -> Result<ChatStatus> {
 
 /// Of `depth.lua`.
 pub(super) fn depth(value: Value) -> Result<Depth> {
-    let [waiting, in_lanes, out_lanes, parked, journal] = tuple(value)?;
+    let [waiting, in_lanes, out_lanes, parked, journal, in_leases, out_leases, oldest_message, oldest_reply, reasons] =
+        tuple(value)?;
+    let mut parked_for = ParkedFor::default();
+    let reasons: Vec<(String, u64)> = plain(reasons)?;
+    reasons.iter().for_each(|(reason, lanes)| parked_for.add(reason, *lanes));
     Ok(Depth {
         waiting: plain(waiting)?,
         in_lanes: plain(in_lanes)?,
         out_lanes: plain(out_lanes)?,
         parked: plain(parked)?,
+        parked_for,
+        in_leases: plain(in_leases)?,
+        out_leases: plain(out_leases)?,
+        oldest_message: plain(oldest_message)?,
+        oldest_reply: plain(oldest_reply)?,
         journal: plain(journal)?,
     })
 }

@@ -54,7 +54,6 @@ struct Shard {
     settle: Batcher,
     /// Settles that may begin the next delivery.
     go_on: Batcher,
-    queue_pushes: Batcher,
 }
 
 impl Shard {
@@ -67,7 +66,6 @@ impl Shard {
             begin: batcher(&scripts::BEGIN),
             settle: batcher(&scripts::SETTLE),
             go_on: batcher(&scripts::SETTLE_AND_BEGIN),
-            queue_pushes: batcher(&scripts::QUEUE_PUSHES),
             prefix,
         }
     }
@@ -370,13 +368,8 @@ impl Store for RedisStore {
 
     async fn depth(&self) -> Result<Depth> {
         let mut sum = Depth::default();
-        for value in self.everywhere(&scripts::DEPTH, &[]).await? {
-            let depth = decode::depth(value)?;
-            sum.waiting += depth.waiting;
-            sum.in_lanes += depth.in_lanes;
-            sum.out_lanes += depth.out_lanes;
-            sum.parked += depth.parked;
-            sum.journal += depth.journal;
+        for value in self.everywhere(&scripts::DEPTH, &[LOOKED_AT.to_string()]).await? {
+            sum = sum.and(decode::depth(value)?);
         }
         Ok(sum)
     }

@@ -29,8 +29,10 @@ impl Pushes for RedisStore {
     }
 
     async fn queue_pushes(&self, batch: Vec<NewPush>) -> Result<Vec<Pushed>> {
-        let encode = |push: &NewPush| encode::new_push(push, self.shard_limit);
-        let answers = self.batched(&batch, |push| &push.lane, |shard, _| &shard.queue_pushes, encode).await?;
+        let args = batch.iter().map(|push| encode::new_push(push, self.shard_limit)).collect::<Result<Vec<_>>>()?;
+        let items = batch.iter().map(|push| &push.lane).zip(args).collect();
+        // One call a shard: a head that is settled between two would make room for what comes behind a refused one.
+        let answers = self.grouped(&scripts::QUEUE_PUSHES, items).await?;
         self.wakeups.wake(Side::Out);
         answers.into_iter().map(decode::pushed).collect()
     }

@@ -411,3 +411,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn names_at_the_top_are_told_without_their_values() {
+    assert_eq!(
+        names(robot("<Text><Content>x</Content></Text>").as_bytes()).join(" "),
+        "WebhookUrl ChatId ChatType From GetChatInfoUrl MsgId Text"
+    );
+    assert_eq!(names(br#" {"room":"1","from":{"id":2}}"#).join(" "), "room from");
+    for unreadable in [&b"x"[..], b"{", b"<xml><a>", b"\xff"] {
+        assert_eq!(names(unreadable), Vec::<String>::new());
+    }
+}

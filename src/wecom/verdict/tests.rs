@@ -10,6 +10,10 @@ fn coded(status: u16, errcode: i64) -> Reply {
     Reply::Http { status, code: Some((errcode, "words".into())) }
 }
 
+fn taken(left_out: Option<&str>) -> Reply {
+    Reply::Taken(Receipt { msgid: Some("m".into()), left_out: left_out.map(str::to_owned) })
+}
+
 fn bare(status: u16) -> Reply {
     Reply::Http { status, code: None }
 }
@@ -21,9 +25,8 @@ fn rows_that_hold_on_every_channel() {
         (Reply::NotTried("too many open files".into()), NotTried),
         (Reply::NotWritten("dns".into()), Transient),
         (Reply::NoAnswer("timeout".into()), Unknown),
-        (coded(200, 0), Delivered),
-        (Reply::Partly("invaliduser u1".into()), Partial),
-        (coded(201, 0), Delivered),
+        (taken(None), Delivered),
+        (taken(Some("invaliduser u1")), Partial),
         (bare(200), Unknown),
         (bare(204), Unknown),
         (bare(301), Configuration),
@@ -115,9 +118,13 @@ fn a_chat_is_gone_where_the_channel_has_a_chat() {
 fn an_errcode_of_0_says_who_is_left_out() {
     let read = |body: &str| read_answer(200, body.as_bytes());
     let all = r#"{"errcode":0,"errmsg":"ok","invaliduser":"","unlicenseduser":"","msgid":"m"}"#;
+    assert_eq!(read(all), Reply::Taken(Receipt { msgid: Some("m".into()), left_out: None }));
     assert_eq!(verdict(AppMessage, &read(all)), Verdict::Delivered);
     let some = r#"{"errcode":0,"errmsg":"ok","invaliduser":"u1|u2","invalidparty":"","unlicenseduser":"u3"}"#;
-    assert_eq!(read(some), Reply::Partly("invaliduser u1|u2, unlicenseduser u3".into()));
+    assert_eq!(
+        read(some),
+        Reply::Taken(Receipt { msgid: None, left_out: Some("invaliduser u1|u2, unlicenseduser u3".into()) })
+    );
     let refused = r#"{"errcode":81013,"errmsg":"all","invaliduser":"u1"}"#;
     assert_eq!(read(refused), Reply::Http { status: 200, code: Some((81013, "all".into())) });
     // A front's refusal stays one.
@@ -139,13 +146,16 @@ fn token_errors_are_refreshed_only_where_there_is_a_token() {
 
 #[test]
 fn answers_are_read_for_what_they_say() {
+    let receipt = |status, body: &str| match read_answer(status, body.as_bytes()) {
+        Reply::Taken(Receipt { msgid, left_out: None }) => msgid,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(receipt(200, r#"{"errcode":0,"errmsg":"ok"}"#), None);
+    assert_eq!(receipt(201, r#" {"errmsg":"ok","errcode":"0","msgid":"x"} "#), Some("x".into()));
     let read = |body: &str| match read_answer(200, body.as_bytes()) {
         Reply::Http { status: 200, code } => code,
         other => panic!("{other:?}"),
     };
-    let ok = Some((0, "ok".to_owned()));
-    assert_eq!(read(r#"{"errcode":0,"errmsg":"ok"}"#), ok);
-    assert_eq!(read(r#" {"errmsg":"ok","errcode":"0","msgid":"x"} "#), ok);
     assert_eq!(read(r#"{"errcode":"93000"}"#), Some((93000, String::new())));
     assert_eq!(read(r#"{"errcode":-1,"errmsg":null}"#), Some((-1, String::new())));
     assert_eq!(read(r#"{"errcode":1,"errmsg":["a"]}"#), Some((1, String::new())));
@@ -210,4 +220,20 @@ fn words_are_distinct() {
     words.sort_unstable();
     words.dedup();
     assert_eq!(words.len(), all);
+}
+
+#[test]
+fn the_address_that_wecom_saw_is_read_and_no_other() {
+    let body = |errmsg: &str| serde_json::json!({"errcode": 60020, "errmsg": errmsg}).to_string().into_bytes();
+    for (errmsg, address) in [
+        ("not allow to access from your ip, hint: [1700], from ip: 203.0.113.7, more info at https://x", "203.0.113.7"),
+        ("From IP:2001:db8::1", "2001:db8::1"),
+    ] {
+        assert_eq!(seen_address(&body(errmsg)), address.parse().ok(), "{errmsg}");
+    }
+    for errmsg in ["ok", "from ip:", "from ip: , more", "from ip: nowhere"] {
+        assert_eq!(seen_address(&body(errmsg)), None, "{errmsg}");
+    }
+    assert_eq!(shown("from ip:"), "");
+    assert_eq!(seen_address(b"<html>"), None);
 }

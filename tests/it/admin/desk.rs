@@ -15,7 +15,9 @@ use wecom_gateway::alarms::Alarms;
 use wecom_gateway::config;
 use wecom_gateway::config::settings::Database;
 use wecom_gateway::config::settings::{AdminToken, Scope};
+use wecom_gateway::hands::Hands;
 use wecom_gateway::model::{ChatKind, Delivery, Lane, Message, Outcome, Secret, SenderKind, delivery_id, now_ms};
+use wecom_gateway::push;
 use wecom_gateway::records::{Flusher, Records};
 use wecom_gateway::sender::Holds;
 use wecom_gateway::setup::{InForce, Reloader};
@@ -77,11 +79,14 @@ impl Desk {
         settings.admin.tokens = tokens.into_iter().map(token).collect();
         let store = EmbeddedStore::open(&folder.path().join("store"), 1).expect("opens");
         let in_force = InForce::new(settings).expect("sound rules");
+        let records = open_records(&folder).await;
         let state = AdminState {
+            desk: Arc::new(push::Desk::new(store.clone(), in_force.clone(), Telemetry::unheard())),
+            hands: Arc::new(Hands::new(store.clone(), records.clone(), in_force.clone())),
             holds: Arc::new(Holds::new(store.clone())),
             store,
             spool: None,
-            records: open_records(&folder).await,
+            records,
             reloader: Arc::new(Reloader::new(in_force.clone(), None)),
             in_force,
             recent: Arc::default(),
@@ -122,8 +127,10 @@ impl Desk {
 
     pub fn flusher(&self, records: Records) -> Flusher {
         let AdminState { store, alarms, metrics, health, .. } = self.state.clone();
-        let database = Database { url: Secret::default(), retain: Duration::from_secs(3600), journal_limit: 1000 };
-        Flusher::new(store, records, &database, Telemetry { alarms, metrics, health })
+        let retain = Duration::from_secs(3600);
+        let zone = records.zone().clone();
+        let database = Database { url: Secret::default(), retain, journal_limit: 1000, zone, stats_retain: retain };
+        Flusher::new(store, records, Arc::default(), &database, Telemetry { alarms, metrics, health })
     }
 
     /// Carries what is in the journal now into the records: what a flusher does when it is told to stop.
@@ -163,6 +170,7 @@ impl Desk {
             repeat_until: None,
             expires_at: now_ms() + 600_000,
             received_at: message.received_at,
+            queued_at: message.received_at,
         };
         let detail = json!({"rule": "echo", "trigger": "command", "action": "reply", "outcome": "queued",
             "reason": null, "replies": [{"id": id, "digest": "d"}], "elapsed_ms": 1});

@@ -4,6 +4,10 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use wecom_gateway::config::settings::Scope;
+use wecom_gateway::model::{Outcome, Role, SessionKey, SessionTurn};
+use wecom_gateway::records::exchange;
+use wecom_gateway::records::trail::Recorded;
+use wecom_gateway::store::{Line, Stage};
 
 use super::code;
 use super::desk::Desk;
@@ -35,6 +39,38 @@ async fn a_phone_is_whole_for_admins_alone() {
     }
 }
 
+/// A number in anything that an answer holds: in what a member wrote, in what an action kept, in ids.
+#[tokio::test]
+async fn whatever_the_api_shows_is_masked_below_admin() {
+    const PHONE: &str = "13800138000";
+    let desk = desk().await;
+    desk.life(PHONE, "019f8c13900139000abcdef012345678", Outcome::Unknown).await;
+    desk.flush().await;
+    let put = format!(r#"{{"user_id": "{PHONE}"}}"#);
+    assert_eq!(desk.send_body(Method::PUT, USER, &put).await.status(), StatusCode::OK);
+    let turn = SessionTurn { role: Role::User, text: format!("打+86 {PHONE}"), name: None };
+    let vars = json!({"phone": 13_800_138_000_u64, "of": {(PHONE): "a"}});
+    let detail = exchange(&[turn], vars.as_object());
+    let key = SessionKey::of_sender("support", "wrA", PHONE).line_key("m");
+    let line = Line { stage: Stage::Exchanged, request_id: "r".into(), key, detail };
+    desk.state.records.write(vec![Recorded::parse(&format!("1\t{line}")).expect("a line")]).await.expect("writes");
+    for path in [
+        "users/support/wmA".to_owned(),
+        format!("sessions/support/wrA/{PHONE}"),
+        format!("messages/{PHONE}"),
+        "deliveries?state=unknown".to_owned(),
+    ] {
+        for token in ["admin", "push", "read"] {
+            let asked = desk.http.get(format!("http://{}/api/v1/{path}", desk.address)).bearer_auth(token);
+            let answer = asked.send().await.expect("an answer").text().await.expect("a text");
+            let whole = token == "admin";
+            assert_eq!((answer.contains(PHONE), answer.contains("138****8000")), (whole, !whole), "{token}: {answer}");
+            let named = !path.starts_with("users") && !path.starts_with("sessions");
+            assert_eq!(answer.contains("019f8c13900139000abcdef012345678"), named, "ids of ours stay whole: {answer}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn changing_a_member_needs_scope_admin() {
     let desk = desk().await;
@@ -59,6 +95,8 @@ async fn what_can_not_be_kept_is_refused_whole() {
     let long = format!(r#"{{"contact": {{"name": "{}"}}}}"#, "x".repeat(257));
     for body in [
         "{}",
+        "[]",
+        r#"["u-7", "1d"]"#,
         r#"{"user_id": ""}"#,
         r#"{"user_id": "a\nb"}"#,
         r#"{"user_id": "u", "ttl": "week"}"#,

@@ -115,7 +115,9 @@ impl Bare {
         let metrics = Arc::new(Metrics::default());
         let alarms = Alarms::unheard(metrics.clone());
         let intake = Intake::new(store.clone(), None, alarms, metrics.clone());
-        let router = Ingress::new(InForce::new(settings).unwrap(), intake, metrics.clone(), Arc::default()).router();
+        let router =
+            Ingress::new(InForce::new(settings).unwrap(), intake, Arc::default(), metrics.clone(), Arc::default())
+                .router();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(listener.local_addr().unwrap());
         // Ends with the test's runtime.

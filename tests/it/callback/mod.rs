@@ -16,4 +16,6 @@ mod http;
 mod payload;
 mod refusals;
 mod seal;
+
+pub use seal::percent_encoded;
 mod webhook;

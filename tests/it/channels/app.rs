@@ -66,7 +66,7 @@ async fn a_group_is_answered_by_its_own_way_and_never_as_a_member(on: On) {
 
 async fn who_is_left_out_is_reported_and_nobody_gets_it_twice(on: On) {
     let world = world_of(on, |fake| api_app(fake, APP, &[])).await;
-    world.fake.script(&member("u1"), [Answer::LeavesOut("u1".into()).into()]);
+    world.fake.script(&member("u1"), [Answer::LeavesOut("invaliduser", "u1".into()).into()]);
     world.post_callback(&app_text("u1", "m1", "/echo [u1 u1 1]")).await;
     world.post_callback(&app_text("u1", "m2", "/echo [u1 u1 2]")).await;
     world.ends("m1", "dead").await;

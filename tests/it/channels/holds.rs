@@ -37,7 +37,7 @@ async fn a_fault_of_the_app_holds_all_its_lanes_and_nobody_elses(on: On) {
         .await;
         for user in &users {
             let item = world.api(&format!("chats/support/{user}"), |answer| answer["depth"] == 1).await;
-            assert_eq!((&item["state"], &item["waits_for"]), (&json!("paused"), &json!("hold")), "{item}");
+            assert_eq!((&item["state"], &item["waits_for"]), (&json!("backing_off"), &json!("hold")), "{item}");
             assert!(item["hold"].as_str().unwrap().contains(&errcode.to_string()), "{item}");
         }
         // The other app goes on, and by then the first one's lanes have been looked at.

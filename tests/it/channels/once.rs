@@ -16,6 +16,7 @@ on_both_stores!(
     a_late_answer_takes_the_one_call_and_no_second_one,
     an_address_elsewhere_is_not_called,
     a_call_without_an_answer_is_not_repeated,
+    a_call_that_was_not_taken_is_tried_again,
 );
 
 /// Asks the service once, which answers this.
@@ -91,5 +92,19 @@ async fn a_call_without_an_answer_is_not_repeated(on: On) {
     world.post_callback(&aibot_text("c1", "u1", "m2", "/echo [c1 u1 2]", &url)).await;
     world.ends("m2", "delivered").await;
     assert_eq!(world.fake.posts(&response("R1")), 1);
+    world.end().await;
+}
+
+/// An address that is used up refuses a second call: nothing can appear twice.
+async fn a_call_that_was_not_taken_is_tried_again(on: On) {
+    let world = world_of(on, |fake| aibot_app(fake, APP)).await;
+    for (n, refusal) in [(1, Answer::Errcode(-1)), (2, Answer::Status(503))] {
+        let code = &format!("R{n}");
+        let url = world.fake.response_url(code, "c1");
+        world.fake.script(&response(code), [refusal.into()]);
+        world.post_callback(&aibot_text("c1", "u1", code, &format!("/echo [c1 u1 {n}]"), &url)).await;
+        world.ends(code, "delivered").await;
+        assert_eq!((world.fake.posts(&response(code)), world.fake.texts(&response(code)).len()), (2, 1));
+    }
     world.end().await;
 }

@@ -73,7 +73,7 @@ async fn a_token_that_is_refused_for_ever_holds_the_app(on: On) {
     say_all(&world, 1, 1).await;
     let held = world.api("chats", |answer| answer["items"][0]["hold"].is_string()).await;
     let item = &held["items"][0];
-    assert_eq!((&item["state"], &item["waits_for"]), (&"paused".into(), &"hold".into()), "{held}");
+    assert_eq!((&item["state"], &item["waits_for"]), (&"backing_off".into(), &"hold".into()), "{held}");
     assert!(item["hold"].as_str().unwrap().contains("42001"), "{held}");
     assert_eq!((world.fake.posts(&member("u0")), world.fake.tokens()), (2, 2), "one refresh a message");
     world.end().await;

@@ -31,6 +31,10 @@ pub struct Setup {
     pub push_again: Duration,
     /// `[log] level`
     pub log: &'static str,
+    /// The robot of the fake that alarms are told by.
+    pub alarm_robot: Option<&'static str>,
+    /// What a mention does instead of asking the team's service.
+    pub mention: Option<Value>,
 }
 
 pub struct Fleet {
@@ -67,6 +71,8 @@ impl Setup {
             lease: Duration::from_secs(if let On::Redis = on { 3 } else { 30 }),
             push_again: PUSH_AGAIN,
             log: "warn,wecom_gateway::app=info",
+            alarm_robot: None,
+            mention: None,
         }
     }
 }
@@ -74,16 +80,22 @@ impl Setup {
 impl Fleet {
     /// Folders and configuration files; no gateway runs yet.
     pub async fn new(setup: Setup) -> Self {
-        let Setup { on, gateways, chats, pace, fake, lease, push_again, log } = setup;
+        let Setup { on, gateways, chats, pace, fake, lease, push_again, log, alarm_robot, mention } = setup;
         let fake = FakeWeCom::start(Options { action_secret: Some("s3cret".into()), ..fake }).await.unwrap();
         let redis = matches!(on, On::Redis).then(|| RedisServer::spawn(DURABLE));
         let records = tempfile::tempdir().unwrap();
         let (mut app, front) = (robot_app(&fake, APP, &chats), Front::start().await);
         app["chats_default"]["pace"] = pace.into();
+        if let Some(action) = mention {
+            app["mention"]["action"] = action;
+        }
         let place = |_| {
             let mut scenario = Scenario::new(&fake).unwrap().app(APP, app.clone());
             if let Some(redis) = &redis {
                 scenario = scenario.on_redis(redis.url().expose());
+            }
+            if let Some(robot) = alarm_robot {
+                scenario = scenario.set("alarms", "webhook", fake.webhook(robot, "ops"));
             }
             let millis = |part: f64| format!("{}ms", lease.mul_f64(part).as_millis());
             let scenario = scenario

@@ -15,6 +15,8 @@ use crate::world::{On, key};
 
 /// `abort` ends a process by this signal.
 const SIGABRT: i32 = 6;
+/// The robot that alarms are told by.
+const ALARMS: &str = "alarm-robot";
 const PATIENCE: Duration = Duration::from_secs(20);
 /// `[workers] poison_after` by default.
 const POISON_AFTER: usize = 5;
@@ -164,9 +166,9 @@ async fn between_records_and_journal(on: On) {
     fleet.end().await;
 }
 
-/// What brings its worker down again and again is given up, and the member is heard again.
+/// What brings its worker down again and again is given up and told, and the member is heard again.
 async fn a_message_that_kills_its_worker_is_poison(on: On) {
-    let mut fleet = Fleet::new(Setup::new(on)).await;
+    let mut fleet = Fleet::new(Setup { alarm_robot: Some(ALARMS), ..Setup::new(on) }).await;
     fleet.start(0, Some("claimed")).await;
     let wecom = WeCom::of(&fleet);
     let (poison, next) = (query("c0", "u1", 1), query("c0", "u1", 2));
@@ -188,6 +190,9 @@ async fn a_message_that_kills_its_worker_is_poison(on: On) {
     let want = (("dead".into(), Some("poison".into())), ("delivered".into(), None));
     assert_eq!(ended.await.expect("both end"), want);
     assert_eq!(fleet.fake.service().count(), 1, "the poison was never handled");
+    let told = format!("support/c0：{}", poison.msg_id);
+    let is_told = fleet.fake.until(|fake| fake.texts(ALARMS).iter().any(|text| text.contains(&told)));
+    tokio::time::timeout(PATIENCE, is_told).await.expect("somebody is told");
     fleet.end().await;
 }
 

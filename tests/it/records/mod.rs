@@ -2,8 +2,12 @@
 
 mod archive;
 mod away;
+mod size;
+mod stats;
 
 use serde_json::{Value, json};
+use sqlx::mysql::MySqlConnection;
+use sqlx::{Connection, Executor};
 use tempfile::TempDir;
 
 use wecom_gateway::model::{MessageKey, Outcome, Secret};
@@ -12,6 +16,7 @@ use wecom_gateway::records::{Cursor, Records, RecordsError};
 use wecom_gateway::store::{Line, Stage};
 
 use crate::mariadb_server::MariaDb;
+use crate::world::TEST;
 
 /// Where records are kept.
 #[derive(Clone, Copy, Debug)]
@@ -204,7 +209,10 @@ async fn pruning_forgets_the_oldest_with_all_that_hangs_on_them(kind: In) {
     assert!(records.prune(50, 3).await.expect("prunes"), "there is more");
     assert!(!records.prune(50, 3).await.expect("prunes"), "there is no more");
     let left = records.deliveries(&[Outcome::Dead], None, 100).await.expect("reads");
-    assert_eq!(left.items.iter().map(|item| item.msg_id.as_str()).collect::<Vec<_>>(), ["m80", "m70", "m60", "m50"]);
+    assert_eq!(
+        left.items.iter().map(|item| item.msg_id.as_deref().unwrap()).collect::<Vec<_>>(),
+        ["m80", "m70", "m60", "m50"]
+    );
     // By its request id too: no stage was left behind.
     assert_eq!(records.messages_by_id("r40", None, 1).await.expect("reads").items, []);
     assert_eq!(records.messages_by_id("r50", None, 1).await.expect("reads").items[0].stages.len(), 3);
@@ -231,6 +239,37 @@ async fn two_gateways_that_write_at_once_give_the_same_rows(kind: In) {
         one.and(other).expect("writes");
     }
     assert_eq!(dump(&first).await, dump(&alone).await);
+}
+
+/// Two that judged one message at once would each know half of its lines: the second waits for the first.
+#[tokio::test]
+async fn on_a_server_one_gateway_writes_at_a_time() {
+    let database = MariaDb::alone().await;
+    let records = Records::open(&database.url()).await.expect("opens");
+    let connect = async || MySqlConnection::connect(database.url().expose()).await.expect("a connection");
+    let (mut another, mut observer) = (connect().await, connect().await);
+    another.execute("START TRANSACTION").await.expect("begins");
+    another.execute("SELECT id FROM writing WHERE id = 1 FOR UPDATE").await.expect("writes");
+    let writing = tokio::spawn({
+        let records = records.clone();
+        async move { records.write(life(1, "delivered")).await }
+    });
+    let waits = async {
+        loop {
+            let waiting = sqlx::query_scalar("SELECT count(*) FROM information_schema.INNODB_LOCK_WAITS");
+            let waiting: i64 = waiting.fetch_one(&mut observer).await.expect("an answer");
+            assert!(!writing.is_finished(), "it did not wait");
+            if waiting == 1 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(TEST, waits).await.expect("it waits");
+    // Whoever only reads does not.
+    assert_eq!(records.messages_by_id("m1", None, 1).await.expect("reads").items, []);
+    another.execute("COMMIT").await.expect("ends");
+    writing.await.expect("no panic").expect("writes");
+    assert_eq!(records.messages_by_id("m1", None, 1).await.expect("reads").items.len(), 1);
 }
 
 async fn what_is_too_long_for_a_column_is_cut(kind: In) {

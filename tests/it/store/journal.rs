@@ -4,6 +4,7 @@ use serde_json::json;
 use wecom_gateway::model::{Lane, now_ms};
 use wecom_gateway::store::*;
 
+use super::pushes::{new_push, queue_push};
 use super::*;
 
 pub async fn lines_tell_what_happened_in_order(fixture: &impl Fixture) {
@@ -96,10 +97,58 @@ pub async fn the_depth_is_told(fixture: &impl Fixture) {
     send(&store, Fate::Again { park: LONG, why: ParkReason::Held }).await;
     take_reply(&store).await;
     // Accepted and handled three times, accepted three times more, settled once.
+    let depth = store.depth().await.expect("depth");
+    let mut parked_for = ParkedFor::default();
+    parked_for.add("held", 1);
+    let Depth { oldest_message, oldest_reply, .. } = depth;
     assert_eq!(
-        store.depth().await.expect("depth"),
-        Depth { waiting: 9, in_lanes: 2, out_lanes: 3, parked: 1, journal: 10 }
+        depth,
+        Depth {
+            waiting: 9,
+            in_lanes: 2,
+            out_lanes: 3,
+            parked: 1,
+            parked_for,
+            in_leases: 1,
+            out_leases: 1,
+            oldest_message,
+            oldest_reply,
+            journal: 10
+        }
     );
+    assert!(oldest_message.is_some() && oldest_reply.is_some(), "{depth:?}");
+}
+
+/// Whatever stands in front of a lane is looked at, whether it is ready, being sent or parked.
+pub async fn the_oldest_is_told(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let oldest = async || {
+        let Depth { oldest_message, oldest_reply, .. } = store.depth().await.expect("depth");
+        (oldest_message, oldest_reply)
+    };
+    assert_eq!(oldest().await, (None, None));
+    let push = new_push("t", "pushes", 0);
+    let fate = push.fate.clone().map(|delivery| Delivery { received_at: 1234, ..delivery });
+    queue_push(&store, NewPush { fate, ..push }).await;
+    assert_eq!(oldest().await, (None, None), "a push answers nothing");
+    take_reply(&store).await;
+    assert_eq!(oldest().await, (None, None));
+    let mut waits = reply("r", "chat", 0, "a");
+    waits.received_at = 12_345;
+    queue(&store, LEVEL, vec![waits, reply("r", "chat", 1, "b")]).await;
+    queue_texts(&store, "other", &["a"]).await;
+    assert_eq!(oldest().await.1, Some(12_345));
+    for _ in 0..2 {
+        take_reply(&store).await;
+    }
+    assert_eq!(oldest().await.1, Some(12_345));
+    let mut first = arrival("in", "u", "m0", "r0");
+    first.message.received_at = 23_456;
+    enqueue(&store, first).await;
+    enqueue(&store, arrival("in", "u", "m1", "r1")).await;
+    assert_eq!(oldest().await.0, Some(23_456));
+    take(&store).await;
+    assert_eq!(oldest().await.0, None);
 }
 
 pub async fn a_chat_tells_its_state(fixture: &impl Fixture) {
@@ -111,6 +160,7 @@ pub async fn a_chat_tells_its_state(fixture: &impl Fixture) {
         leased: false,
         parked: None,
         paused: false,
+        muted: false,
         dead: None,
         weight: None,
         last_error: None,
@@ -127,7 +177,13 @@ pub async fn a_chat_tells_its_state(fixture: &impl Fixture) {
     begin(&store, begin_of(&head)).await;
     settle(&store, settle_of(&head, Fate::Delivered)).await;
     send(&store, Fate::Delivered).await;
-    assert_eq!(ask().await[1], ChatStatus { lane: lane("chat"), ..idle });
+    assert_eq!(ask().await[1], ChatStatus { lane: lane("chat"), ..idle.clone() });
+    // A chat of which nothing else is known can be muted too.
+    for chat in ["never seen", "chat"] {
+        store.members().mute(&lane(chat), true).await.expect("mutes");
+    }
+    let muted = |chat: &str| ChatStatus { lane: lane(chat), muted: true, ..idle.clone() };
+    assert_eq!(ask().await, [muted("never seen"), muted("chat")]);
 }
 
 pub async fn a_dead_chat_tells_its_route_and_last_error(fixture: &impl Fixture) {
@@ -140,11 +196,20 @@ pub async fn a_dead_chat_tells_its_route_and_last_error(fixture: &impl Fixture) 
     let status = async || store.chats(vec![lane("chat")]).await.expect("chats").remove(0);
     let dead = status().await;
     assert_eq!((dead.dead, dead.last_error.as_deref()), (Some(route("home")), Some("93000: 机器人不在群里")));
-    // Nothing said leaves the error as it is; a revival clears the mark alone.
+    // Nothing said leaves the error as it is; a revival clears what the chat died of too.
     send_dropped(&store).await;
+    assert!(status().await.last_error.is_some());
     store.revive(&lane("chat")).await.expect("revive");
     let revived = status().await;
-    assert_eq!((revived.dead, revived.last_error.is_some()), (None, true));
+    assert_eq!((revived.dead, revived.last_error), (None, None));
+    // What is no revival clears nothing.
+    queue(&store, LEVEL, vec![reply("r2", "chat", 0, "c")]).await;
+    let head = take_reply(&store).await;
+    begin(&store, begin_of(&head)).await;
+    let again = Fate::Again { park: Duration::ZERO, why: ParkReason::Transient };
+    settle(&store, Settle { last_error: Some("not sent".into()), ..settle_of(&head, again) }).await;
+    store.revive(&lane("chat")).await.expect("revive");
+    assert_eq!(status().await.last_error.as_deref(), Some("not sent"));
 }
 
 async fn send_dropped(store: &SharedStore) {

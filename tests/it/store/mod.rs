@@ -114,6 +114,7 @@ pub fn reply(request_id: &str, chat: &str, seq: usize, text: &str) -> Delivery {
         repeat_until: None,
         expires_at: now_ms() + 60_000,
         received_at: now_ms(),
+        queued_at: now_ms(),
     }
 }
 

@@ -115,10 +115,14 @@ pub async fn resuming_leaves_what_pace_holds_back(fixture: &impl Fixture) {
 pub async fn an_operator_revives_a_chat(fixture: &impl Fixture) {
     let store = fixture.store();
     queue_texts(&store, "chat", &["1", "2"]).await;
-    send(&store, Fate::Ended { back_off: None, chat_dead: Some(route("home")) }).await;
+    let head = take_reply(&store).await;
+    begin(&store, begin_of(&head)).await;
+    let gone = Fate::Ended { back_off: None, chat_dead: Some(route("home")) };
+    settle(&store, Settle { last_error: Some("93000 gone".into()), ..settle_of(&head, gone) }).await;
     tune(&store, tuning("chat")).await;
     assert!(status(&store, "chat").await.dead.is_some(), "nothing was said of that");
     tune(&store, Tuning { revive: true, ..tuning("chat") }).await;
+    assert_eq!(status(&store, "chat").await.last_error, None, "of which it died");
     assert_eq!(begin(&store, begin_of(&take_reply(&store).await)).await, Begun::Go);
 }
 

@@ -151,7 +151,14 @@ pub async fn a_claimed_head_that_was_not_begun_comes_back_as_it_was(fixture: &im
 }
 
 async fn kill(store: &SharedStore) {
-    send(store, Fate::Ended { back_off: None, chat_dead: Some(route("home")) }).await;
+    let head = take_reply(store).await;
+    begin(store, begin_of(&head)).await;
+    let gone = Fate::Ended { back_off: None, chat_dead: Some(route("home")) };
+    settle(store, Settle { last_error: Some("93000 gone".into()), ..settle_of(&head, gone) }).await;
+}
+
+async fn last_error(store: &SharedStore) -> Option<String> {
+    store.chats(vec![lane("chat")]).await.expect("chats").remove(0).last_error
 }
 
 pub async fn a_dead_chat_is_dead_by_its_route_only(fixture: &impl Fixture) {
@@ -164,7 +171,9 @@ pub async fn a_dead_chat_is_dead_by_its_route_only(fixture: &impl Fixture) {
     let settled = settle(&store, settle_of(&head, ENDED)).await;
     assert!(matches!(settled, Settled::Released), "{settled:?}");
     let head = take_reply(&store).await;
+    assert!(last_error(&store).await.is_some());
     assert_eq!(begin(&store, Begin { route: route("new"), ..begin_of(&head) }).await, Begun::Go);
+    assert_eq!(last_error(&store).await, None, "it went with the mark");
     settle(&store, settle_of(&head, Fate::Delivered)).await;
     // Another route cleared the mark for good.
     let head = take_reply(&store).await;

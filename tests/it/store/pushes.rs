@@ -10,7 +10,7 @@ use super::*;
 
 /// A state by its word alone.
 pub fn state(word: Outcome) -> PushState {
-    PushState { state: word, reason: None, errcode: None }
+    PushState::plain(word)
 }
 
 fn state_because(word: Outcome, reason: &str) -> PushState {

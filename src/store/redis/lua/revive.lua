@@ -1,5 +1,5 @@
 -- revive: clears the dead mark of chats.
 -- ARGV: a batch of (chat's lane). Answers each: 1 when it was dead, else 0.
 return each(function(lane)
-  return redis.call('HDEL', K.chat(lane), 'dead')
+  return revive(lane)
 end)

@@ -27,7 +27,7 @@ local function resume(lane)
   end
 end
 
-return each(function(lane, weight, paused, revive, configured, head_start)
+return each(function(lane, weight, paused, alive, configured, head_start)
   if weight ~= '' then
     set_weight(lane, weight, configured, head_start)
   end
@@ -36,8 +36,8 @@ return each(function(lane, weight, paused, revive, configured, head_start)
   elseif paused == '0' then
     resume(lane)
   end
-  if revive == '1' then
-    redis.call('HDEL', K.chat(lane), 'dead')
+  if alive == '1' then
+    revive(lane)
   end
   return 1
 end)

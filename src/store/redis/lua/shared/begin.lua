@@ -30,7 +30,7 @@ local function begin_head(lane, lease, delivery, merged, route, limit, window_ms
       prolong('out', lane, lease_ms)
       return 'dead', 0
     elseif dead then
-      redis.call('HDEL', K.chat(lane), 'dead')
+      revive(lane)
     end
     local wait = pace_wait(lane, limit, window_ms)
     if wait > 0 then

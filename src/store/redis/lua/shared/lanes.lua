@@ -73,6 +73,15 @@ local function prolong(side, lane, lease_ms)
   end
 end
 
+-- Clears a chat's dead mark, and with it what it died of. Answers 1 when it was dead, else 0.
+local function revive(lane)
+  local was_dead = redis.call('HDEL', K.chat(lane), 'dead')
+  if was_dead == 1 then
+    redis.call('HDEL', K.chat(lane), 'last_error')
+  end
+  return was_dead
+end
+
 -- Sets an outbound lane aside, also an empty one: what comes in meanwhile waits too.
 local function park(lane, wait_ms, why)
   leave_work('out', lane)

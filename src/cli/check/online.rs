@@ -1,0 +1,79 @@
+//! `check --online`: what can only be known by trying, tried without sending a message.
+//!
+//! What always holds: each secret is asked for a token once and never again, because WeCom bans an address for an hour that
+//! asks with a wrong one; hosts get a HEAD of `/` and no path, key or query of ours. It opens no store, so that it can run
+//! beside a gateway that serves.
+
+use std::path::Path;
+
+use futures_util::StreamExt;
+
+use super::super::{Failure, MISCONFIGURED, runtime};
+use super::{api, reach};
+use crate::action;
+use crate::config::Settings;
+use crate::sender;
+
+/// Hosts tried at once.
+const AT_ONCE: usize = 8;
+
+/// One thing that was tried.
+pub(super) struct Finding {
+    /// What.
+    pub subject: String,
+    /// How it stands.
+    pub says: String,
+    /// What mends it, where it is at fault.
+    pub mend: Option<String>,
+}
+
+impl Finding {
+    pub fn fine(subject: impl Into<String>, says: impl Into<String>) -> Self {
+        Self { subject: subject.into(), says: says.into(), mend: None }
+    }
+
+    pub fn fault(subject: impl Into<String>, says: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { subject: subject.into(), says: says.into(), mend: Some(mend.into()) }
+    }
+
+    fn print(&self) {
+        let Self { subject, says, mend } = self;
+        match mend {
+            None => println!("✓ {subject}: {says}"),
+            Some(mend) => println!("✗ {subject}: {says}\n  mend: {mend}"),
+        }
+    }
+}
+
+/// Tries everything, a line each; ends with 2 where something is at fault.
+pub(super) fn run(settings: &Settings, config: &Path) -> Result<(), Failure> {
+    // Fails only where it is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let robots = sender::channel::http_client(&settings.sender).map_err(Failure::running)?;
+    let actions = action::http_client().map_err(Failure::running)?;
+    let faults = runtime()?.block_on(async {
+        let mut faults = 0;
+        let mut tell = |finding: Finding| {
+            finding.print();
+            faults += usize::from(finding.mend.is_some());
+        };
+        println!();
+        for finding in api::ask_all(settings, config, &robots).await {
+            tell(finding);
+        }
+        let hosts = reach::hosts(settings).into_iter().map(|host| {
+            let client = if host.is_ours { &actions } else { &robots };
+            reach::reach(client, host, settings.sender.timeout)
+        });
+        let mut found = futures_util::stream::iter(hosts).buffered(AT_ONCE);
+        while let Some(finding) = found.next().await {
+            tell(finding);
+        }
+        faults
+    });
+    match faults {
+        0 => Ok(()),
+        1 => Err(Failure { code: MISCONFIGURED, text: "1 thing is at fault, see above".to_owned() }),
+        _ => Err(Failure { code: MISCONFIGURED, text: format!("{faults} things are at fault, see above") }),
+    }
+}

@@ -1,0 +1,244 @@
+//! `push --file tasks.jsonl`: hands a file of tasks, one a line, to a running gateway. The file again is no second send.
+//!
+//! Lines go in their order, some hundred in a call. A faulty line is told and left out, the others of its call go without it; a
+//! gateway that is full is asked again for what it did not take.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::operator::{Operator, Running};
+use super::table::{Align, table};
+use super::{Failure, runtime};
+use crate::config::settings::Scope;
+
+/// Tasks of one call …
+const LINES: usize = 200;
+/// … and about the most bytes of them.
+const BYTES: usize = 4 << 20;
+/// Between two tries while the gateway is full, and how long it may take nothing at all.
+const AGAIN: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What `push` is asked for.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Options {
+    /// Tasks, one JSON object a line; `-` reads them from stdin.
+    #[arg(long)]
+    file: PathBuf,
+    #[command(flatten)]
+    gateway: Running,
+}
+
+/// A line with something on it.
+#[derive(Clone, Debug, PartialEq)]
+struct Task {
+    line: usize,
+    json: String,
+}
+
+/// What became of the lines so far.
+#[derive(Debug, Default, PartialEq)]
+struct Outcome {
+    taken: usize,
+    known: usize,
+    /// By line, in words.
+    refused: Vec<(usize, String)>,
+}
+
+/// Hands everything over and shows what came of it; a refused line is a failure.
+pub(super) fn run(options: Options) -> Result<(), Failure> {
+    let Options { file, gateway } = options;
+    let operator = gateway.operator(Scope::Push)?;
+    let text = if file.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(&file)
+    };
+    let text = text
+        .map_err(|error| Failure::running(format!("can't read {} ({error}): name a file of tasks", file.display())))?;
+    let (tasks, mut outcome) = read(&text);
+    let all = tasks.len() + outcome.refused.len();
+    let handed = runtime()?.block_on(hand_over(&operator, tasks, all, &mut outcome));
+    print!("{}", shown(&outcome, all));
+    outcome.refused.sort();
+    outcome.refused.iter().for_each(|(line, fault)| eprintln!("{}:{line}: {fault}", file.display()));
+    handed?;
+    match outcome.refused.len() {
+        0 => Ok(()),
+        n => Err(Failure::running(format!(
+            "{n} of {all} tasks were refused: mend those lines, and hand the file over again"
+        ))),
+    }
+}
+
+/// The tasks of a file; what is no JSON is refused here.
+fn read(text: &str) -> (Vec<Task>, Outcome) {
+    let (mut tasks, mut outcome) = (Vec::new(), Outcome::default());
+    for (n, json) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let line = n + 1;
+        match serde_json::from_str::<&RawValue>(json) {
+            Ok(_) => tasks.push(Task { line, json: json.to_owned() }),
+            Err(error) => outcome.refused.push((line, format!("is no JSON ({error})"))),
+        }
+    }
+    (tasks, outcome)
+}
+
+async fn hand_over(operator: &Operator, tasks: Vec<Task>, all: usize, outcome: &mut Outcome) -> Result<(), Failure> {
+    let mut waiting = std::collections::VecDeque::from(tasks);
+    let mut moved = Instant::now();
+    while !waiting.is_empty() {
+        let call: Vec<Task> = waiting.drain(..call_length(waiting.iter().map(|task| task.json.len()))).collect();
+        let body = format!("[{}]", call.iter().map(|task| task.json.as_str()).collect::<Vec<_>>().join(","));
+        let (status, answer) = operator.post(&["push"], body).await.map_err(|failure| unfinished(failure, outcome))?;
+        let before = waiting.len() + call.len();
+        let left = sort(call, status, &answer, outcome).map_err(|failure| unfinished(failure, outcome))?;
+        let is_full = status == 503;
+        left.into_iter().rev().for_each(|task| waiting.push_front(task));
+        if waiting.len() < before {
+            moved = Instant::now();
+        }
+        progress(outcome, all);
+        if is_full && moved.elapsed() > PATIENCE {
+            let text = format!("the gateway is full and took nothing for {} s", PATIENCE.as_secs());
+            return Err(unfinished(Failure::running(text), outcome));
+        }
+        if is_full {
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+    Ok(())
+}
+
+/// How many of the next lines make a call, at least one.
+fn call_length(sizes: impl Iterator<Item = usize>) -> usize {
+    let mut bytes = 0;
+    let fit = sizes.take(LINES).take_while(|size| {
+        let fits = bytes == 0 || bytes + size <= BYTES;
+        bytes += size;
+        fits
+    });
+    fit.count()
+}
+
+/// Sorts the tasks of a call by its answer; those that are to be handed over again come back, in their order.
+fn sort(call: Vec<Task>, status: u16, answer: &Value, outcome: &mut Outcome) -> Result<Vec<Task>, Failure> {
+    let error = &answer["error"];
+    let mut again = Vec::new();
+    match status {
+        202 | 409 | 503 => {
+            let items = if status == 202 { answer } else { &error["items"] };
+            // A gateway whose store is away tells of none: all of them again.
+            for (n, task) in call.into_iter().enumerate() {
+                match &items[n] {
+                    item if item["state"] == "refused" => outcome.refused.push((task.line, in_words(item))),
+                    item if item["repeat"] == true => outcome.known += 1,
+                    item if item["state"].is_string() && item["state"] != "not_taken" => outcome.taken += 1,
+                    _ => again.push(task),
+                }
+            }
+        }
+        400 if error["faults"].is_array() => {
+            let faults: Vec<&Value> = error["faults"].as_array().into_iter().flatten().collect();
+            for (n, task) in call.into_iter().enumerate() {
+                match faults.iter().find(|fault| fault["index"] == n) {
+                    Some(fault) => outcome.refused.push((task.line, in_words(fault))),
+                    None => again.push(task),
+                }
+            }
+        }
+        _ => return Err(Failure::running(format!("the gateway refuses ({status}): {}", in_words(error)))),
+    }
+    Ok(again)
+}
+
+/// Field and message of a fault.
+fn in_words(fault: &Value) -> String {
+    let message = fault["message"].as_str().unwrap_or("no reason given");
+    match fault["field"].as_str() {
+        Some(field) if !field.is_empty() => format!("{field}: {message}"),
+        _ => message.to_owned(),
+    }
+}
+
+/// A failure in the middle says what is done.
+fn unfinished(failure: Failure, outcome: &Outcome) -> Failure {
+    let done = outcome.taken + outcome.known;
+    let more = format!("{done} tasks are taken by now; hand the file over again, nothing is sent twice");
+    Failure { text: format!("{}; {more}", failure.text), ..failure }
+}
+
+fn progress(outcome: &Outcome, all: usize) {
+    if std::io::stderr().is_terminal() {
+        let done = outcome.taken + outcome.known + outcome.refused.len();
+        let end = if done == all { "\n" } else { "" };
+        // A closed stderr is no reason to stop.
+        let _ = write!(std::io::stderr(), "\r{done} of {all} tasks\x1b[K{end}");
+    }
+}
+
+fn shown(outcome: &Outcome, all: usize) -> String {
+    let Outcome { taken, known, refused } = outcome;
+    let left = all - taken - known - refused.len();
+    let rows = [("taken", *taken), ("known before", *known), ("refused", refused.len()), ("not handed over", left)];
+    let rows = rows.iter().filter(|(word, n)| *n > 0 || *word == "taken");
+    let rows: Vec<Vec<String>> = rows.map(|(word, n)| vec![(*word).to_owned(), n.to_string()]).collect();
+    table(&[("outcome", Align::Left), ("tasks", Align::Right)], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn lines(n: usize) -> Vec<Task> {
+        (1..=n).map(|line| Task { line, json: format!("{{\"task_id\":\"t{line}\"}}") }).collect()
+    }
+
+    #[test]
+    fn lines_that_are_no_json_are_refused_by_their_number() {
+        let (tasks, outcome) = read("{\"task_id\":\"a\"}\n\n  \n{\"task_id\":\n{\"task_id\":\"b\"}\r\n");
+        assert_eq!(tasks.iter().map(|task| task.line).collect::<Vec<_>>(), [1, 5]);
+        assert!(outcome.refused[0].0 == 4 && outcome.refused[0].1.contains("no JSON"), "{outcome:?}");
+    }
+
+    #[test]
+    fn a_call_is_bounded_in_lines_and_bytes() {
+        assert_eq!(call_length([1; 1000].into_iter()), LINES);
+        assert_eq!(call_length([BYTES * 2, 1].into_iter()), 1);
+        assert_eq!(call_length([BYTES / 2, BYTES / 2, 1].into_iter()), 2);
+    }
+
+    #[test]
+    fn each_answer_sorts_its_lines() {
+        let sorted = |status, answer: Value| {
+            let mut outcome = Outcome::default();
+            let again = sort(lines(3), status, &answer, &mut outcome).map_err(|failure| failure.text);
+            (again.map(|again| again.iter().map(|task| task.line).collect::<Vec<_>>()), outcome)
+        };
+        let taken = json!([{"state": "queued", "repeat": false}, {"state": "delivered", "repeat": true}, {"state": "queued", "repeat": false}]);
+        assert_eq!(sorted(202, taken), (Ok(vec![]), Outcome { taken: 2, known: 1, refused: vec![] }));
+        let full = json!({"error": {"items": [{"state": "queued", "repeat": false}, {"state": "not_taken"}, {"state": "not_taken"}]}});
+        assert_eq!(sorted(503, full), (Ok(vec![2, 3]), Outcome { taken: 1, ..Outcome::default() }));
+        assert_eq!(sorted(503, json!({"error": {"code": "store_unavailable"}})).0, Ok(vec![1, 2, 3]));
+        let conflict = json!({"error": {"items": [{"state": "queued", "repeat": false},
+            {"state": "refused", "field": "task_id", "message": "another"}, {"state": "queued", "repeat": false}]}});
+        let refused = vec![(2, "task_id: another".to_owned())];
+        assert_eq!(sorted(409, conflict), (Ok(vec![]), Outcome { taken: 2, known: 0, refused }));
+        let faults = json!({"error": {"faults": [{"index": 0, "field": "app", "message": "is missing"}, {"index": 2, "field": "", "message": "bad"}]}});
+        let refused = vec![(1, "app: is missing".to_owned()), (3, "bad".to_owned())];
+        assert_eq!(sorted(400, faults), (Ok(vec![2]), Outcome { refused, ..Outcome::default() }));
+        assert!(sorted(403, json!({"error": {"message": "no"}})).0.unwrap_err().contains("403"));
+    }
+
+    #[test]
+    fn the_table_says_what_became_of_the_file() {
+        let outcome = Outcome { taken: 198, known: 0, refused: vec![(3, "x".into()), (4, "y".into())] };
+        assert_eq!(shown(&outcome, 200), "outcome  tasks\ntaken      198\nrefused      2\n");
+    }
+}

@@ -1,0 +1,168 @@
+//! `trace ID`: the whole way of a message, as a time line.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::operator::Running;
+use super::table::{Align, table};
+use super::{Failure, runtime};
+use crate::config::settings::Scope;
+use crate::zone::Zone;
+
+/// What `trace` is asked for.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Options {
+    /// A msg_id, request_id, delivery id or task id.
+    id: String,
+    /// How it is printed.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    #[command(flatten)]
+    gateway: Running,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    /// A time line, in this machine's zone.
+    Text,
+    /// As the API answers it.
+    Json,
+}
+
+/// Prints every message that the id names; that there is none is a failure.
+pub(super) fn run(options: Options) -> Result<(), Failure> {
+    let Options { id, format, gateway } = options;
+    let operator = gateway.operator(Scope::Read)?;
+    let found = runtime()?.block_on(operator.get_all(&["messages", &id], &[]))?;
+    let messages = found["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if messages.is_empty() {
+        let why = "write it whole, as WeCom or the log has it; what is older than [database] retain is forgotten";
+        return Err(Failure::running(format!("nothing is known under the id {id:?}: {why}")));
+    }
+    match format {
+        Format::Json => println!("{found:#}"),
+        Format::Text => {
+            let zone = Zone::system();
+            print!("{}", messages.iter().map(|message| in_words(message, &zone)).collect::<Vec<_>>().join("\n"));
+        }
+    }
+    Ok(())
+}
+
+/// A message: what it is, and its stages.
+fn in_words(message: &Value, zone: &Zone) -> String {
+    let word = |field: &str| message[field].as_str().unwrap_or("-");
+    let heads = [
+        ("message", word("msg_id").to_owned()),
+        ("chat", format!("{} of app {}", word("chat"), word("app"))),
+        ("sender", word("sender").to_owned()),
+        ("request", word("request_id").to_owned()),
+        ("outcome", word("outcome").to_owned()),
+        ("reason", word("reason").to_owned()),
+    ];
+    let heads =
+        heads.into_iter().map(|(title, value)| format!("{title:<8}  {}\n", value.replace(char::is_control, " ")));
+    let stages: Vec<&Map<String, Value>> =
+        message["stages"].as_array().into_iter().flatten().filter_map(Value::as_object).collect();
+    let times: Vec<Option<Timestamp>> = stages.iter().map(|stage| time(stage)).collect();
+    let before = std::iter::once(None).chain(times.iter().copied());
+    let rows = stages.iter().zip(&times).zip(before).map(|((stage, at), before)| {
+        let clock = at.map(|at| zone.at(at.as_millisecond()).strftime("%F %T%.3f").to_string());
+        let after = at.zip(before).map(|(at, before)| spent(at.duration_since(before)));
+        let stage_name = stage.get("stage").and_then(Value::as_str).unwrap_or("-");
+        vec![
+            clock.unwrap_or_default(),
+            after.unwrap_or_default(),
+            stage_name.to_owned(),
+            told(stage, word("request_id")),
+        ]
+    });
+    let columns = [("time", Align::Left), ("after", Align::Right), ("stage", Align::Left), ("what", Align::Left)];
+    let span = times.first().copied().flatten().zip(times.last().copied().flatten());
+    let whole = span.map(|(first, last)| spent(last.duration_since(first))).unwrap_or_default();
+    let (heads, lines) = (heads.collect::<String>(), table(&columns, &rows.collect::<Vec<_>>()));
+    format!("{heads}\n{lines}\n{whole} from the first to the last, times in {}\n", zone.name())
+}
+
+fn time(stage: &Map<String, Value>) -> Option<Timestamp> {
+    stage.get("at")?.as_str()?.parse().ok()
+}
+
+/// `7 ms`, `1.250 s`; the store's clock may go back.
+fn spent(time: SignedDuration) -> String {
+    let ms = time.as_millis();
+    if ms.abs() < 1_000 { format!("{ms} ms") } else { format!("{:.3} s", ms as f64 / 1_000.0) }
+}
+
+/// Everything that a stage says besides its time and name, in its order; what is null, false or empty says nothing.
+fn told(stage: &Map<String, Value>, owner: &str) -> String {
+    let said = stage.iter().filter_map(|(field, value)| {
+        let is_owner = field == "request_id" && value == owner;
+        if is_owner || matches!(field.as_str(), "at" | "stage") {
+            return None;
+        }
+        let field = field.as_str();
+        Some(match value {
+            Value::Null | Value::Bool(false) => return None,
+            Value::Bool(true) => field.to_owned(),
+            Value::String(text) if text.is_empty() => return None,
+            Value::String(text) => format!("{field} {text}"),
+            Value::Number(ms) if field.ends_with("_ms") => format!("{} {ms} ms", field.trim_end_matches("_ms")),
+            Value::Number(number) => format!("{field} {number}"),
+            Value::Array(items) if items.is_empty() => return None,
+            Value::Array(items) => format!("{field} {}", items.iter().map(named).collect::<Vec<_>>().join(" ")),
+            Value::Object(_) => format!("{field} {value}"),
+        })
+    });
+    said.collect::<Vec<_>>().join(", ")
+}
+
+/// One of a list: `{id, digest}` is a reply.
+fn named(item: &Value) -> String {
+    match (item["id"].as_str(), item["digest"].as_str(), item.as_str()) {
+        (Some(id), Some(digest), _) => format!("{id} ({digest})"),
+        (_, _, Some(text)) => text.to_owned(),
+        _ => item.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_told_as_a_time_line() {
+        let message = json!({
+            "app": "support", "chat": "wr甲", "sender": "wmA", "msg_id": "m1", "request_id": "r1",
+            "outcome": "dead", "reason": "rejected",
+            "stages": [
+                {"at": "2026-11-29T15:59:59.990Z", "stage": "accepted", "request_id": "r1"},
+                {"at": "2026-11-29T16:00:00.002Z", "stage": "duplicate", "request_id": "r2"},
+                {"at": "2026-11-29T16:00:00.002Z", "stage": "handled", "request_id": "r1", "rule": "command:query",
+                    "reason": null, "redelivered": false, "elapsed_ms": 7, "replies": [{"id": "r1.0", "digest": "d0"}]},
+                {"at": "2026-11-29T16:00:01.502Z", "stage": "settled", "request_id": "r1", "delivery": "r1.0",
+                    "state": "dead", "errcode": 40008},
+            ],
+        });
+        let told = in_words(&message, &Zone::named("Asia/Shanghai").unwrap());
+        let want = "\
+message   m1
+chat      wr甲 of app support
+sender    wmA
+request   r1
+outcome   dead
+reason    rejected
+
+time                       after  stage      what
+2026-11-29 23:59:59.990           accepted
+2026-11-30 00:00:00.002    12 ms  duplicate  request_id r2
+2026-11-30 00:00:00.002     0 ms  handled    rule command:query, elapsed 7 ms, replies r1.0 (d0)
+2026-11-30 00:00:01.502  1.500 s  settled    delivery r1.0, state dead, errcode 40008
+
+1.512 s from the first to the last, times in Asia/Shanghai
+";
+        assert_eq!(told, want);
+    }
+}

@@ -1,0 +1,279 @@
+//! A callback as it was received, step by step: what holds, what fails, and what would mend it.
+//!
+//! What always holds: nothing is sent and no store is touched. The answer is that of [`judge`], the function that the
+//! endpoint itself asks, and each step asks the function that the endpoint asks at that point: so the first step that
+//! fails is the one that the answer is about. A step that fails does not end it: whatever can still be tried is tried,
+//! because a key that opens what a token does not fit says which of the two is wrong. Reasons and mends are guesses upon
+//! signs, made here alone. No secret and no decrypted byte is told but ids and names of fields; a member's text only
+//! where it is asked for.
+//!
+//! - `outside`: path, app, method, body, and the header of a plain webhook;
+//! - `sealed`: query, envelope, signature, clock, decryption, receive id;
+//! - `rewritten`: the marks that proxies leave;
+//! - `inside`: payload, ids, chat, rule, route.
+
+mod inside;
+mod outside;
+mod rewritten;
+mod sealed;
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Method};
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::config::Settings;
+use crate::config::settings::{App, AppKind};
+use crate::ingress::body;
+use crate::ingress::judge::{self, Judged, Received, judge};
+use crate::ingress::refusal::Refusal;
+use outside::Target;
+
+/// A callback to be explained.
+pub struct Asked {
+    /// The app that it was meant for.
+    pub app: String,
+    /// As it was received: a whole URL, path and query, or a query alone.
+    pub url: String,
+    /// The body of a POST; `None`: a URL verification.
+    pub body: Option<Bytes>,
+    /// As far as they matter: a plain webhook's own.
+    pub headers: HeaderMap,
+    /// When it came, Unix ms.
+    pub at: i64,
+    /// Whether the member's text may be shown.
+    pub show_text: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize)]
+pub struct Explanation {
+    /// The app that it was explained for.
+    pub app: String,
+    /// `GET` or `POST`.
+    pub method: String,
+    /// Whether the gateway would answer 200, and act (or the URL verification would pass).
+    pub acts: bool,
+    /// What it would answer, were it to come now.
+    pub status: u16,
+    /// The error's code, where it is refused.
+    pub code: Option<&'static str>,
+    /// The error's sentence in the log.
+    pub reason: Option<String>,
+    /// In the order in which the gateway takes them.
+    pub steps: Vec<Step>,
+    /// What the member wrote, where it was asked for and could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// One step.
+#[derive(Debug, Serialize)]
+pub struct Step {
+    /// Its name.
+    pub step: &'static str,
+    /// How it stands.
+    pub state: State,
+    /// What was found.
+    pub says: String,
+    /// What is wrong, in a word for machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
+    /// What mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mend: Option<String>,
+}
+
+/// How a step stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As it must be.
+    Holds,
+    /// Taken, but worth a look.
+    Note,
+    /// Not as it must be.
+    Fails,
+    /// Out of reach behind what failed before.
+    Skipped,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the words are the documentation; README.md lists them")]
+pub enum Fault {
+    WrongPath,
+    WrongApp,
+    UnknownApp,
+    Method,
+    TooLarge,
+    MissingQuery,
+    EncodedTwice,
+    PlusBecameBlank,
+    Rewritten,
+    Truncated,
+    NotEncrypted,
+    WrongKind,
+    Clock,
+    WrongToken,
+    WrongKey,
+    ReceiveId,
+    Unauthorized,
+    Unreadable,
+    MissingField,
+    UnknownChat,
+    Sensitive,
+    NoRule,
+    NoRoute,
+}
+
+/// A fault with its signs and its mend.
+struct Diagnosis {
+    fault: Fault,
+    says: String,
+    mend: String,
+}
+
+impl Diagnosis {
+    fn new(fault: Fault, says: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { fault, says: says.into(), mend: mend.into() }
+    }
+}
+
+/// The steps so far.
+#[derive(Default)]
+struct Steps(Vec<Step>);
+
+impl Steps {
+    fn add(&mut self, step: &'static str, state: State, says: impl Into<String>) {
+        self.0.push(Step { step, state, says: says.into(), fault: None, mend: None });
+    }
+
+    fn holds(&mut self, step: &'static str, says: impl Into<String>) {
+        self.add(step, State::Holds, says);
+    }
+
+    fn note(&mut self, step: &'static str, says: impl Into<String>) {
+        self.add(step, State::Note, says);
+    }
+
+    fn skip(&mut self, step: &'static str, says: impl Into<String>) {
+        self.add(step, State::Skipped, says);
+    }
+
+    fn fail(&mut self, step: &'static str, diagnosis: Diagnosis) {
+        let Diagnosis { fault, says, mend } = diagnosis;
+        self.0.push(Step { step, state: State::Fails, says, fault: Some(fault), mend: Some(mend) });
+    }
+}
+
+/// What every step may look at.
+struct Scene<'a> {
+    settings: &'a Settings,
+    /// The folder of the app files.
+    apps: &'a Path,
+    asked: &'a Asked,
+    target: Target<'a>,
+    method: Method,
+    body: &'a [u8],
+}
+
+impl Scene<'_> {
+    /// Where an app's keys stand.
+    fn file(&self, app: &str) -> String {
+        self.apps.join(format!("{app}.toml")).display().to_string()
+    }
+
+    /// Apps other than this one.
+    fn others<'s>(&'s self, app: &'s str) -> impl Iterator<Item = &'s App> {
+        self.settings.apps.values().map(|other| &**other).filter(move |other| other.id != app)
+    }
+
+    /// The app whose callbacks the gateway would take this for.
+    fn named(&self) -> Option<Cow<'_, str>> {
+        match self.target.path {
+            Some(path) => judge::app_id(path),
+            None => Some(Cow::Borrowed(&self.asked.app)),
+        }
+    }
+
+    /// What the gateway would make of it.
+    async fn judged(&self) -> Result<Judged, Refusal> {
+        let app = self.named().ok_or(Refusal::Nowhere)?;
+        let server = &self.settings.server;
+        let body = Body::from(self.asked.body.clone().unwrap_or_default());
+        let body = body::read(body, server.max_body, Instant::now() + server.deadline).await?;
+        let Asked { headers, at, .. } = self.asked;
+        let received =
+            Received { method: &self.method, app: &app, query: self.target.query, headers, body: &body, at: *at };
+        judge(self.settings, &received, REQUEST)
+    }
+}
+
+/// Stands where a request id would.
+const REQUEST: &str = "explain";
+
+/// Explains what `asked` would come to under `settings`, whose app files lie in the folder `apps`.
+pub async fn explain(settings: &Settings, apps: &Path, asked: &Asked) -> Explanation {
+    let scene = Scene {
+        settings,
+        apps,
+        asked,
+        target: Target::of(&asked.url),
+        method: if asked.body.is_some() { Method::POST } else { Method::GET },
+        body: asked.body.as_deref().unwrap_or_default(),
+    };
+    let mut steps = Steps::default();
+    let seen = walk(&mut steps, &scene);
+    let (status, code, reason) = match scene.judged().await {
+        Ok(Judged::Verification(_) | Judged::Message(..)) => (200, None, None),
+        Err(refusal) => (refusal.status().as_u16(), Some(refusal.code()), Some(refusal.to_string())),
+    };
+    Explanation {
+        app: asked.app.clone(),
+        method: scene.method.to_string(),
+        acts: status == 200 && seen.acts,
+        status,
+        code,
+        reason,
+        steps: steps.0,
+        text: seen.text.filter(|_| asked.show_text),
+    }
+}
+
+/// What the steps led to.
+#[derive(Default)]
+struct Seen {
+    /// Something would be done upon the message, and its answer has a way out; or the verification would be answered.
+    acts: bool,
+    text: Option<String>,
+}
+
+fn walk(steps: &mut Steps, scene: &Scene<'_>) -> Seen {
+    outside::path(steps, scene);
+    let Some(app) = outside::app(steps, scene) else { return Seen::default() };
+    outside::method(steps, scene, app);
+    outside::size(steps, scene);
+    let plain = match &app.kind {
+        AppKind::Json(auth) => {
+            outside::authorised(steps, scene, app, auth);
+            Some(scene.body.to_vec())
+        }
+        AppKind::App(crypto) | AppKind::GroupRobot(crypto) | AppKind::Aibot(crypto) => {
+            sealed::open(steps, scene, app, crypto)
+        }
+    };
+    if scene.method == Method::GET {
+        return Seen { acts: plain.is_some(), text: None };
+    }
+    let Some(plain) = plain else {
+        ["payload", "ids", "chat", "rule", "route"].iter().for_each(|step| steps.skip(step, "nothing was decrypted"));
+        return Seen::default();
+    };
+    inside::read(steps, scene, app, &plain)
+}

@@ -1,0 +1,185 @@
+//! The end of a delivery by hand: an operator's, or that of whoever knows from outside whether it arrived.
+//!
+//! What is decided stands in the store, in the chat's own slot and in one step, so that it holds for every process and through
+//! any crash; the records follow by the journal, and so does the state of a push's child. A delivery is ended by hand once: whoever
+//! comes second is told so.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::model::{Delivery, Lane, MessageKey, Outcome, first_id, now_ms, resend_id};
+use crate::records::{EndedDelivery, Records, RecordsError};
+use crate::setup::InForce;
+use crate::store::{ByHand, ChildChange, Line, Operated, Operation, SharedStore, Stage, StoreError, Turn};
+use crate::task::PushState;
+
+/// Why nothing was done.
+#[derive(Debug, thiserror::Error)]
+pub enum HandError {
+    /// The records have none of this id.
+    #[error("the records know no delivery of this id")]
+    UnknownDelivery,
+    /// Somebody came first.
+    #[error("somebody settled this delivery before; its trail says who")]
+    SettledAlready,
+    /// It is under way, or ended well.
+    #[error("this delivery is {0}: only unknown, dead and dropped ones are settled")]
+    NotOpen(String),
+    /// There is nothing to send again.
+    #[error("its content is not kept ({0}), so it can't be sent again; settle it as delivered or discard")]
+    NotKept(String),
+    /// Its app has gone.
+    #[error("its app is no longer configured, so it can't be sent again")]
+    UnknownApp,
+    /// A push is not sent once it is no longer known.
+    #[error("its task says that it is too late (expires_at); hand over a new task")]
+    Expired,
+    /// Its chat has no room.
+    #[error("too many replies wait for this chat (store.lane_depth); nothing was done, try it again")]
+    LaneFull,
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The records.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+}
+
+/// A delivery that ended, as far as its end by hand must know it.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its id.
+    pub id: String,
+    /// Its request.
+    pub request_id: String,
+    /// What it answered, or which push it was.
+    pub key: MessageKey,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The state that it, or the one in its place, is in now.
+    pub state: Outcome,
+    /// What the one in its place is called.
+    pub resent_as: Option<String>,
+}
+
+/// Ends deliveries by hand.
+pub struct Hands {
+    store: SharedStore,
+    records: Records,
+    in_force: Arc<InForce>,
+}
+
+impl Hands {
+    /// Over this store and its records.
+    pub fn new(store: SharedStore, records: Records, in_force: Arc<InForce>) -> Self {
+        Self { store, records, in_force }
+    }
+
+    /// Ends the delivery that the records have under this id; `by` is who.
+    ///
+    /// # Errors
+    /// Every variant of [`HandError`]; nothing was done then.
+    pub async fn end(&self, id: &str, action: ByHand, by: &str) -> Result<Done, HandError> {
+        let known = self.records.delivery(id).await?.ok_or(HandError::UnknownDelivery)?;
+        may_be_ended(&known)?;
+        let resend = match action {
+            ByHand::Resend => Some(self.again(&known)?),
+            ByHand::Delivered | ByHand::Discard | ByHand::Expire => None,
+        };
+        let ended = Ended { id: known.item.id, request_id: known.item.request_id, key: known.key };
+        self.operate(ended, resend, action, by).await
+    }
+
+    /// Ends a delivery that certainly ended, whatever the records have of it by now; nothing is sent in its place.
+    ///
+    /// # Errors
+    /// [`HandError::SettledAlready`], [`HandError::Store`].
+    pub async fn conclude(&self, ended: Ended, action: ByHand, by: &str) -> Result<Done, HandError> {
+        self.operate(ended, None, action, by).await
+    }
+
+    async fn operate(
+        &self,
+        ended: Ended,
+        resend: Option<Delivery>,
+        action: ByHand,
+        by: &str,
+    ) -> Result<Done, HandError> {
+        let resent_as = resend.as_ref().map(|delivery| delivery.id.clone());
+        match self.store.operate(self.operation(ended, resend, action, by)).await? {
+            Operated::Done => Ok(Done { state: action.state(), resent_as }),
+            Operated::Earlier => Err(HandError::SettledAlready),
+            Operated::LaneFull => Err(HandError::LaneFull),
+        }
+    }
+
+    fn operation(&self, ended: Ended, resend: Option<Delivery>, action: ByHand, by: &str) -> Operation {
+        let Ended { id, request_id, key } = ended;
+        let [app, chat, ..] = key.parts();
+        let resent_as = resend.as_ref().map(|delivery| delivery.id.as_str());
+        let detail = json!({"delivery": id, "action": action.as_str(), "by": by, "resent_as": resent_as});
+        let setup = self.in_force.now();
+        let weight = setup.routes.of(&app, &chat).map_or(1, |route| route.weight);
+        Operation {
+            id: uuid::Uuid::now_v7().simple().to_string(),
+            lane: Lane::of_chat(&app, &chat),
+            keep: setup.settings.database.retain,
+            child: child(&key, &id, resent_as, action),
+            delivery_id: id,
+            turn: Turn { weight, head_start: setup.settings.sender.head_start },
+            depth_limit: setup.settings.store.lane_depth,
+            lines: vec![Line {
+                stage: Stage::Operated,
+                request_id,
+                key,
+                detail: detail.as_object().cloned().unwrap_or_default(),
+            }],
+            resend,
+        }
+    }
+
+    /// The delivery once more, to be sent as any other: by the guard, and not for longer than its app's replies may wait, or than
+    /// its task says.
+    fn again(&self, ended: &EndedDelivery) -> Result<Delivery, HandError> {
+        let content = ended.content.clone().ok_or_else(|| {
+            HandError::NotKept(ended.not_kept.clone().unwrap_or_else(|| "it never became a delivery".to_owned()))
+        })?;
+        let settings = self.in_force.settings();
+        let app = settings.apps.get(&ended.item.app).ok_or(HandError::UnknownApp)?;
+        let now = now_ms();
+        let age = i64::try_from(app.max_reply_age.as_millis()).unwrap_or(i64::MAX);
+        let expires_at = match &content.push {
+            Some(_) if now > content.expires_at => return Err(HandError::Expired),
+            Some(_) => content.expires_at,
+            None => now.saturating_add(age),
+        };
+        let id = resend_id(&content.id);
+        Ok(Delivery { id, received_at: now, expires_at, repeat_until: None, ..content })
+    }
+}
+
+/// Whether a delivery is one of those that wait for a person.
+fn may_be_ended(known: &EndedDelivery) -> Result<(), HandError> {
+    if known.operated {
+        return Err(HandError::SettledAlready);
+    }
+    match Outcome::parse(&known.item.state) {
+        Some(Outcome::Unknown | Outcome::Dead | Outcome::Dropped) => Ok(()),
+        _ => Err(HandError::NotOpen(known.item.state.clone())),
+    }
+}
+
+/// What changes of a push's child.
+fn child(key: &MessageKey, id: &str, resent_as: Option<&str>, action: ByHand) -> Option<ChildChange> {
+    let again = (first_id(id) != id).then_some(id);
+    let state = PushState {
+        reason: action.reason().map(str::to_owned),
+        sent_as: resent_as.or(again).map(str::to_owned),
+        ..PushState::plain(action.state())
+    };
+    Some(ChildChange { task_id: key.task_id()?, delivery_id: first_id(id).to_owned(), state })
+}

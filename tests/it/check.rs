@@ -1,0 +1,164 @@
+//! `check --online`, as a process, against the fake WeCom: what it says of tokens, addresses and hosts, and that it sends nothing.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use axum::Router;
+use axum::http::StatusCode;
+use serde_json::json;
+use tokio::net::TcpListener;
+use wecom_gateway::sim::scenario::{api_app, robot_app, robot_key};
+use wecom_gateway::sim::wecom::{AGENT, GETTOKEN};
+use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario};
+
+use crate::world::{APP, TEST};
+
+/// What it printed, and with what it ended.
+struct Checked {
+    code: i32,
+    said: String,
+}
+
+impl Checked {
+    fn says(&self, words: &str) {
+        assert!(self.said.contains(words), "{words}: {}", self.said);
+    }
+}
+
+async fn check(config: &Path) -> Checked {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wecom-gateway"));
+    command.args(["check", "--online", "--config"]).arg(config);
+    let ended = tokio::task::spawn_blocking(move || command.output());
+    let Output { status, stdout, stderr } =
+        tokio::time::timeout(TEST, ended).await.expect("within its time").unwrap().unwrap();
+    let said = String::from_utf8([stdout, stderr].concat()).unwrap();
+    for secret in ["secret-of-", "token-1", "support-c1", "a-wrong-secret"] {
+        assert!(!said.contains(secret), "{secret} in {said}");
+    }
+    Checked { code: status.code().expect("it ends by itself"), said }
+}
+
+/// A robot in a chat, and two apps with an API side.
+async fn scene() -> (FakeWeCom, Scenario) {
+    let fake = FakeWeCom::start(Options::default()).await.unwrap();
+    let scenario = Scenario::new(&fake)
+        .unwrap()
+        .app(APP, robot_app(&fake, APP, &["c1".into()]))
+        .app("hr", api_app(&fake, "hr", &[]))
+        .app("it", api_app(&fake, "it", &[]));
+    (fake, scenario)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_there_is_fine_and_gets_no_message() {
+    let (fake, scenario) = scene().await;
+    let checked = check(&scenario.write().unwrap()).await;
+    assert_eq!(checked.code, 0, "{}", checked.said);
+    checked.says("✓ app \"hr\" (corp ww-hr): a token for 7200 s, and this machine's address may call the API");
+    checked.says(&format!("✓ {} for webhooks of \"support\": answers (HTTP 404)", fake.base()));
+    checked.says("actions of \"support\" (3)");
+    assert_eq!((fake.posts(GETTOKEN), fake.posts(AGENT)), (2, 2));
+    assert_eq!(fake.posts(&robot_key(APP, "c1")), 0);
+    assert_eq!(fake.ledger().violations(), []);
+    // Without --online nothing is asked.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wecom-gateway"));
+    command.args(["check", "--config"]).arg(scenario.write().unwrap());
+    let plain = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    assert_eq!((plain.status.code(), fake.posts(GETTOKEN)), (Some(0), 2));
+    fake.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_secret_is_asked_once() {
+    let (fake, scenario) = scene().await;
+    let wrong = |id: &str| {
+        let mut app = api_app(&fake, id, &[]);
+        (app["corp_id"], app["secret"]) = ("ww-hr".into(), "a-wrong-secret".into());
+        app
+    };
+    let scenario = scenario.app("x1", wrong("x1")).app("x2", wrong("x2")).app("x3", wrong("x3"));
+    let checked = check(&scenario.write().unwrap()).await;
+    assert_eq!(checked.code, 2, "{}", checked.said);
+    checked.says("✗ app \"x1\" (corp ww-hr): gettoken refuses: 40001");
+    checked.says("apps/x1.toml: copy secret again");
+    checked.says("✓ app \"it\"");
+    checked.says("1 thing is at fault");
+    assert_eq!(fake.posts(GETTOKEN), 3);
+    fake.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ban_is_not_made_worse() {
+    let (fake, scenario) = scene().await;
+    fake.always(GETTOKEN, Answer::Errcode(45009));
+    let checked = check(&scenario.write().unwrap()).await;
+    assert_eq!((checked.code, fake.posts(GETTOKEN)), (2, 1), "{}", checked.said);
+    checked.says("✗ app \"it\" (corp ww-it): not asked, after 45009");
+    fake.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_is_not_allowed_is_told_with_where_to_enter_it() {
+    let (fake, scenario) = scene().await;
+    fake.script(AGENT, [Answer::Errcode(60020).into()]);
+    let checked = check(&scenario.write().unwrap()).await;
+    assert_eq!(checked.code, 2, "{}", checked.said);
+    checked.says("✗ app \"hr\" (corp ww-hr): a token is given, but agent/get refuses: 60020");
+    checked
+        .says("enter 203.0.113.7, which is what WeCom saw, in WeCom's console under 应用管理 → the app → 企业可信IP");
+    checked.says("✓ app \"it\"");
+    fake.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_apps_agent_id_and_a_closed_app_are_told() {
+    let (fake, scenario) = scene().await;
+    let mut stray = api_app(&fake, "stray", &[]);
+    stray["agent_id"] = 8.into();
+    let scenario = scenario.app("stray", stray);
+    fake.switch_apps_off();
+    let checked = check(&scenario.write().unwrap()).await;
+    assert_eq!(checked.code, 2, "{}", checked.said);
+    checked.says("agent/get refuses: 301002");
+    checked.says("agent_id is not this secret's app");
+    checked.says("✗ app \"hr\" (corp ww-hr): the app is switched off");
+    checked.says("3 things are at fault");
+    fake.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hosts_that_do_not_answer_are_told_apart() {
+    let (fake, scenario) = scene().await;
+    let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at_front = format!("http://{}/bot?key=k", front.local_addr().unwrap());
+    let answers = tokio::spawn(async move {
+        axum::serve(front, Router::new().fallback(async || StatusCode::BAD_GATEWAY)).await.unwrap();
+    });
+    // Bound and given up again: nobody listens there.
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let mut app = robot_app(&fake, "more", &[]);
+    let ask = |url: &str| json!({"type": "http", "url": url});
+    app["keywords"] = json!([
+        {"any": ["a"], "action": ask(&at_front)},
+        {"any": ["b"], "action": ask(&format!("http://{closed}/bot"))},
+        {"any": ["c"], "action": ask("http://nowhere.invalid/bot")},
+        {"any": ["d"], "action": ask(&format!("{}/bot", fake.base().replace("http://", "https://")))},
+    ]);
+    let scenario = scenario.app("more", app);
+    let checked = check(&scenario.write().unwrap()).await;
+    assert_eq!(checked.code, 2, "{}", checked.said);
+    for (host, mend) in [
+        (at_front.split("/bot").next().unwrap(), "start the service behind it"),
+        (&format!("http://{closed}"), "nothing listens there"),
+        ("http://nowhere.invalid", "the name is not known here"),
+        (&fake.base().replace("http://", "https://"), "is it plain http?"),
+    ] {
+        let lines: Vec<&str> = checked.said.lines().collect();
+        let at = lines.iter().position(|line| line.starts_with(&format!("✗ {host} for actions of \"more\"")));
+        let at = at.unwrap_or_else(|| panic!("{host}: {}", checked.said));
+        assert!(lines[at + 1].contains(mend), "{host}: {}", checked.said);
+    }
+    assert!(!checked.said.contains("key=k") && !checked.said.contains("/bot"), "{}", checked.said);
+    answers.abort();
+    fake.stop().await;
+}
