@@ -22,10 +22,11 @@ use crate::alarms::{Clients, Notifier};
 use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::directory::Directory;
+use crate::externalcontact::ExternalContact;
 use crate::hands::Hands;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::listener;
-use crate::push::Desk;
+use crate::push::{Awaiting, Compensator, Desk, Kafka, KafkaFault};
 use crate::records::{Copies, Flusher, Records, RecordsError};
 use crate::report::Reporter;
 use crate::rules::RuleError;
@@ -77,6 +78,9 @@ pub enum AppError {
         /// The system's word.
         cause: std::io::Error,
     },
+    /// Kafka, as configured.
+    #[error(transparent)]
+    Kafka(#[from] KafkaFault),
     /// An HTTP client.
     #[error("no HTTP client: {0}")]
     Http(#[from] reqwest::Error),
@@ -131,6 +135,7 @@ impl App {
         refuse_foreign(&store).await?;
         let spool = open_spool(&settings)?;
         let records = Records::open(&settings.database.url).await?.in_zone(settings.database.zone.clone());
+        let records = records.telling_results(settings.kafka.is_some());
         let copies = Arc::new(Copies::new(settings.database.zone.clone()));
         let in_force = InForce::new(settings)?;
         let reloader = Arc::new(Reloader::new(in_force.clone(), file));
@@ -142,7 +147,10 @@ impl App {
         let (alarms, notifier) =
             Notifier::new(&settings.alarms, store.clone(), clients, metrics.clone(), health.clone());
         let telemetry = Telemetry { alarms: alarms.clone(), metrics: metrics.clone(), health: health.clone() };
-        let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), robots.clone()));
+        let wecom = Arc::new(ExternalContact::new(store.clone(), &settings, robots.clone()));
+        let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), wecom.clone()));
+        let awaiting =
+            Arc::new(Awaiting::new(store.clone(), records.clone(), in_force.clone(), wecom, telemetry.clone()));
         let sources = Sources { actions: Actions::new(http), directory: directory.clone(), records: records.clone() };
         let workers = Arc::new(Workers::new(store.clone(), in_force.clone(), sources, telemetry.clone()));
         let report_client = robots.clone();
@@ -161,11 +169,16 @@ impl App {
             .clone()
             .map(|spool| Arc::new(Replay::new(store.clone(), spool, settings.store.lane_depth, telemetry.clone())));
         let reporter = Reporter::new(store.clone(), records.clone(), in_force.clone(), report_client, health.clone());
-        let desk = Desk::new(store.clone(), in_force.clone(), telemetry.clone());
-        let hands = Hands::new(store.clone(), records.clone(), in_force.clone());
+        let desk = Arc::new(Desk::new(store.clone(), in_force.clone(), telemetry.clone()));
+        let kafka = Kafka::open(&settings, desk.clone(), (store.clone(), records.clone()), &telemetry)?.map(Arc::new);
+        let hands = Arc::new(Hands::new(store.clone(), records.clone(), in_force.clone()));
+        // Nobody outside can be asked yet: WeCom tells of no message that was sent by these channels.
+        let witnesses = Vec::new();
+        let compensator =
+            Compensator::new(records.clone(), hands.clone(), in_force.clone(), witnesses, telemetry.clone());
         let state = AdminState {
-            desk: Arc::new(desk),
-            hands: Arc::new(hands),
+            desk,
+            hands,
             store: store.clone(),
             spool: spool.clone(),
             records,
@@ -175,6 +188,7 @@ impl App {
             holds: sender.holds(),
             alarms,
             metrics,
+            kafka: kafka.clone(),
             health: health.clone(),
         };
 
@@ -189,11 +203,18 @@ impl App {
             Task::supervise("sender", sender, |sender, stop| async move { sender.run(stop).await }),
             Task::supervise("directory", directory, |asks, stop| async move { asks.run(stop.draining).await }),
             Task::supervise("report", Arc::new(reporter), |tells, stop| async move { tells.run(stop.draining).await }),
+            Task::supervise("compensator", Arc::new(compensator), |looks, stop| async move {
+                looks.run(stop.draining).await;
+            }),
+            Task::supervise("awaiting", awaiting, |asks, stop| async move { asks.run(stop).await }),
             Task::supervise("watch", reloader.clone(), |files, stop| async move { files.watch(stop.draining).await }),
         ];
         flow.extend(replay.map(|replay| {
             Task::supervise("replay", replay, |replay, stop| async move { replay.run(stop.draining).await })
         }));
+        flow.extend(
+            kafka.map(|kafka| Task::supervise("kafka", kafka, |kafka, stop| async move { kafka.run(stop).await })),
+        );
         let notifier = notifier.map(Arc::new).map(|notifier| {
             Task::supervise("alarms", notifier, |notifier, stop| async move { notifier.run(stop.draining).await })
         });

@@ -40,6 +40,8 @@ pub(crate) enum Point {
     Paged,
     /// The cursors do; nobody is told.
     Advanced,
+    /// Pushes that are unknown are held to be looked at; nothing is done.
+    Looking,
 }
 
 #[cfg(not(feature = "crash-points"))]
@@ -64,7 +66,7 @@ mod trap {
     const VARIABLE: &str = "WECOM_GATEWAY_CRASH";
     /// Long enough for a signal to be taken, and over by the time that a stopped process is woken.
     const TAKEN: Duration = Duration::from_secs(1);
-    const POINTS: [(&str, Point); 16] = [
+    const POINTS: [(&str, Point); 17] = [
         ("enqueued", Point::Enqueued),
         ("spooled", Point::Spooled),
         ("replayed", Point::Replayed),
@@ -81,6 +83,7 @@ mod trap {
         ("opened", Point::Opened),
         ("paged", Point::Paged),
         ("advanced", Point::Advanced),
+        ("looking", Point::Looking),
     ];
 
     static TRAP: OnceLock<Trap> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! The end of a delivery by hand: an operator's, or that of whoever knows from outside whether it arrived.
+//! The end of a delivery by hand: an operator's, that of whoever knows from outside whether it arrived, or the compensator's.
 //!
 //! What is decided stands in the store, in the chat's own slot and in one step, so that it holds for every process and through
 //! any crash; the records follow by the journal, and so does the state of a push's child. A delivery is ended by hand once: whoever
@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::model::{Delivery, Lane, MessageKey, Outcome, first_id, now_ms, resend_id};
 use crate::records::{EndedDelivery, Records, RecordsError};
@@ -55,6 +55,15 @@ pub struct Ended {
     pub request_id: String,
     /// What it answered, or which push it was.
     pub key: MessageKey,
+    /// See [`Delivery::is_repeat`].
+    pub is_repeat: bool,
+}
+
+impl Ended {
+    fn of(known: EndedDelivery) -> Self {
+        let is_repeat = known.content.as_ref().is_some_and(Delivery::is_repeat);
+        Self { id: known.item.id, request_id: known.item.request_id, key: known.key, is_repeat }
+    }
 }
 
 /// What was done.
@@ -85,13 +94,27 @@ impl Hands {
     /// Every variant of [`HandError`]; nothing was done then.
     pub async fn end(&self, id: &str, action: ByHand, by: &str) -> Result<Done, HandError> {
         let known = self.records.delivery(id).await?.ok_or(HandError::UnknownDelivery)?;
+        self.end_known(known, action, by, Map::new()).await
+    }
+
+    /// As [`Hands::end`], of a delivery as the records have it; `told` is what the trail says beside.
+    ///
+    /// # Errors
+    /// Every variant of [`HandError`] but `UnknownDelivery`; nothing was done then.
+    pub async fn end_known(
+        &self,
+        known: EndedDelivery,
+        action: ByHand,
+        by: &str,
+        told: Map<String, Value>,
+    ) -> Result<Done, HandError> {
         may_be_ended(&known)?;
         let resend = match action {
-            ByHand::Resend => Some(self.again(&known)?),
+            ByHand::Resend => Some(Delivery { repeat_until: None, ..self.again(&known)? }),
+            ByHand::Repeat => Some(self.again(&known)?),
             ByHand::Delivered | ByHand::Discard | ByHand::Expire => None,
         };
-        let ended = Ended { id: known.item.id, request_id: known.item.request_id, key: known.key };
-        self.operate(ended, resend, action, by).await
+        self.operate(Ended::of(known), resend, action, by, told).await
     }
 
     /// Ends a delivery that certainly ended, whatever the records have of it by now; nothing is sent in its place.
@@ -99,7 +122,7 @@ impl Hands {
     /// # Errors
     /// [`HandError::SettledAlready`], [`HandError::Store`].
     pub async fn conclude(&self, ended: Ended, action: ByHand, by: &str) -> Result<Done, HandError> {
-        self.operate(ended, None, action, by).await
+        self.operate(ended, None, action, by, Map::new()).await
     }
 
     async fn operate(
@@ -108,36 +131,41 @@ impl Hands {
         resend: Option<Delivery>,
         action: ByHand,
         by: &str,
+        told: Map<String, Value>,
     ) -> Result<Done, HandError> {
         let resent_as = resend.as_ref().map(|delivery| delivery.id.clone());
-        match self.store.operate(self.operation(ended, resend, action, by)).await? {
+        match self.store.operate(self.operation(ended, resend, action, by, told)).await? {
             Operated::Done => Ok(Done { state: action.state(), resent_as }),
             Operated::Earlier => Err(HandError::SettledAlready),
             Operated::LaneFull => Err(HandError::LaneFull),
         }
     }
 
-    fn operation(&self, ended: Ended, resend: Option<Delivery>, action: ByHand, by: &str) -> Operation {
-        let Ended { id, request_id, key } = ended;
+    fn operation(
+        &self,
+        ended: Ended,
+        resend: Option<Delivery>,
+        action: ByHand,
+        by: &str,
+        mut told: Map<String, Value>,
+    ) -> Operation {
+        let child = child(&ended, resend.as_ref(), action);
+        let Ended { id, request_id, key, .. } = ended;
         let [app, chat, ..] = key.parts();
         let resent_as = resend.as_ref().map(|delivery| delivery.id.as_str());
         let detail = json!({"delivery": id, "action": action.as_str(), "by": by, "resent_as": resent_as});
+        told.extend(detail.as_object().cloned().unwrap_or_default());
         let setup = self.in_force.now();
         let weight = setup.routes.of(&app, &chat).map_or(1, |route| route.weight);
         Operation {
             id: uuid::Uuid::now_v7().simple().to_string(),
             lane: Lane::of_chat(&app, &chat),
             keep: setup.settings.database.retain,
-            child: child(&key, &id, resent_as, action),
+            child,
             delivery_id: id,
             turn: Turn { weight, head_start: setup.settings.sender.head_start },
             depth_limit: setup.settings.store.lane_depth,
-            lines: vec![Line {
-                stage: Stage::Operated,
-                request_id,
-                key,
-                detail: detail.as_object().cloned().unwrap_or_default(),
-            }],
+            lines: vec![Line { stage: Stage::Operated, request_id, key, detail: told }],
             resend,
         }
     }
@@ -158,7 +186,7 @@ impl Hands {
             None => now.saturating_add(age),
         };
         let id = resend_id(&content.id);
-        Ok(Delivery { id, received_at: now, expires_at, repeat_until: None, ..content })
+        Ok(Delivery { id, received_at: now, expires_at, ..content })
     }
 }
 
@@ -174,11 +202,13 @@ fn may_be_ended(known: &EndedDelivery) -> Result<(), HandError> {
 }
 
 /// What changes of a push's child.
-fn child(key: &MessageKey, id: &str, resent_as: Option<&str>, action: ByHand) -> Option<ChildChange> {
+fn child(ended: &Ended, resend: Option<&Delivery>, action: ByHand) -> Option<ChildChange> {
+    let Ended { id, key, is_repeat, .. } = ended;
     let again = (first_id(id) != id).then_some(id);
     let state = PushState {
         reason: action.reason().map(str::to_owned),
-        sent_as: resent_as.or(again).map(str::to_owned),
+        sent_as: resend.map(|delivery| &delivery.id).or(again).cloned(),
+        is_repeat: resend.map_or(*is_repeat, Delivery::is_repeat),
         ..PushState::plain(action.state())
     };
     Some(ChildChange { task_id: key.task_id()?, delivery_id: first_id(id).to_owned(), state })

@@ -10,6 +10,7 @@
 //! - [`model`]: message, reply, delivery, lane, ids.
 //! - [`task`]: what goes out with no message before it.
 //! - [`member`]: who a member is beyond one chat: the contact book; [`mask`]: phone numbers as others see them.
+//! - [`externalcontact`]: what WeCom can be asked of customers.
 //! - [`directory`]: what WeCom itself tells of contacts, in the background.
 //! - [`store`]: lanes, marks, leases, pace, journal: one trait, two implementations.
 //! - [`worker`]: claims messages, applies [`rules`], runs an [`action`], commits the replies.
@@ -37,6 +38,7 @@ pub mod config;
 mod crash;
 pub mod directory;
 pub mod explain;
+pub mod externalcontact;
 pub mod hands;
 pub mod ingress;
 pub mod listener;

@@ -296,6 +296,14 @@ pub struct Delivery {
     pub queued_at: i64,
 }
 
+impl Delivery {
+    /// Whether it is the same bytes once more, of a delivery that ended without an answer: then only its own delivery tells what
+    /// became of both (P7). What is sent again by somebody's word keeps no window.
+    pub fn is_repeat(&self) -> bool {
+        self.repeat_until.is_some() && first_id(&self.id) != self.id
+    }
+}
+
 /// The id of the `seq`-th delivery of a request.
 pub fn delivery_id(request_id: &str, seq: usize) -> String {
     format!("{request_id}.{seq}")

@@ -2,7 +2,7 @@
 //!
 //! A task is known by one id over all apps, chats and ways in: however often it comes, by HTTP or Kafka, each of its
 //! recipients gets it once. It becomes one delivery for each chat, or one for a set of members; each delivery has a state of its
-//! own, its lane and its trail ([`MessageKey::of_push`]).
+//! own, its lane and its trail ([`crate::model::MessageKey::of_push`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,8 @@ pub enum Recipient {
     Chat,
     /// Members of the corp, by one `message/send`.
     Members(MemberSet),
+    /// Customers or their groups, by one `externalcontact/add_msg_template`, which a member has to confirm.
+    Customers(CustomerSet),
 }
 
 impl Recipient {
@@ -33,7 +35,86 @@ impl Recipient {
         match self {
             Self::Chat => false,
             Self::Members(set) => set.one().is_none(),
+            Self::Customers(set) => set.ids.len() > 1,
         }
+    }
+
+    /// Those of whom WeCom tells later, each for themselves, what they got; empty where its answer says all.
+    pub fn told_later(&self) -> Vec<Who> {
+        match self {
+            Self::Chat | Self::Members(_) => Vec::new(),
+            Self::Customers(set) => set.ids.iter().map(|id| set.kind.who(id)).collect(),
+        }
+    }
+
+    /// Whether an `errcode` 0 only says that a member is asked to send it.
+    pub fn awaits_member(&self) -> bool {
+        matches!(self, Self::Customers(_))
+    }
+}
+
+/// Customers, or groups of customers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CustomerSet {
+    /// Which of the two.
+    pub kind: CustomerKind,
+    /// At most 10,000 external user ids, or 2000 ids of groups.
+    pub ids: Vec<String>,
+    /// The member who is asked to send it; groups have one always. `None`: for each customer the member who spoke with them last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
+}
+
+/// What a [`CustomerSet`] names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CustomerKind {
+    /// Customers, each in their own chat with a member.
+    Customer,
+    /// Groups with customers.
+    Chat,
+}
+
+impl CustomerKind {
+    /// The one of this kind and id.
+    pub fn who(self, id: &str) -> Who {
+        match self {
+            Self::Customer => Who::Customer(id.to_owned()),
+            Self::Chat => Who::Chat(id.to_owned()),
+        }
+    }
+}
+
+/// One of those that a delivery is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Who {
+    /// By their external user id.
+    Customer(String),
+    /// A customer group, by its id.
+    Chat(String),
+}
+
+/// What one of those got.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecipientState {
+    /// Of whom.
+    #[serde(flatten)]
+    pub who: Who,
+    /// `queued`, `delivered`, `dead` or `unknown`.
+    pub state: Outcome,
+    /// Why, where there is something to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it was sent, by WeCom's clock, Unix ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<i64>,
+}
+
+impl RecipientState {
+    /// Nothing is known yet.
+    pub fn queued(who: Who) -> Self {
+        Self { who, state: Outcome::Queued, reason: None, at: None }
     }
 }
 
@@ -54,6 +135,12 @@ pub struct MemberSet {
 
 /// Why a delivery is not sent whose task says that it is too late.
 pub const EXPIRED: &str = "expired";
+
+/// Why a delivery is `queued` that has left its lane: WeCom took it, and a member has to confirm it.
+pub const AWAITING_MEMBER: &str = "awaiting_member";
+
+/// Why some of several have not got what the others have.
+pub const PARTIAL: &str = "partial";
 
 /// Everybody who may see the app, among the user ids.
 pub const EVERYBODY: &str = "@all";
@@ -85,19 +172,44 @@ pub struct PushState {
     /// Who is left out by WeCom, in its words, where it took the message for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
-    /// What the delivery is called since it was sent again by hand.
+    /// What the delivery is called since it was sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_as: Option<String>,
+    /// Whether that was a repeat that the far side knows, and not somebody's word that it did not arrive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_repeat: bool,
+    /// What each of its recipients got, where WeCom tells that ([`Recipient::told_later`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recipients: Vec<RecipientState>,
 }
 
 impl PushState {
     /// This state, and no more to say of it.
     pub fn plain(state: Outcome) -> Self {
-        Self { state, reason: None, errcode: None, msgid: None, left_out: None, sent_as: None }
+        Self {
+            state,
+            reason: None,
+            errcode: None,
+            msgid: None,
+            left_out: None,
+            sent_as: None,
+            is_repeat: false,
+            recipients: Vec::new(),
+        }
+    }
+
+    /// Whether WeCom has it, and a member has to confirm it.
+    pub fn awaits_member(&self) -> bool {
+        self.state == Outcome::Queued && self.reason.as_deref() == Some(AWAITING_MEMBER)
     }
 
     /// This state for this reason.
     pub fn because(state: Outcome, reason: &str) -> Self {
         Self { reason: Some(reason.to_owned()), ..Self::plain(state) }
+    }
+
+    /// Whether somebody said that it did not arrive, so that it was sent again.
+    pub fn was_missed(&self) -> bool {
+        self.sent_as.is_some() && !self.is_repeat
     }
 }

@@ -39,7 +39,7 @@ use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::Scope;
 use crate::hands::Hands;
-use crate::push::Desk;
+use crate::push::{Desk, Kafka};
 use crate::records::{Cursor, Records};
 use crate::sender::Holds;
 use crate::sender::route::Routes;
@@ -73,6 +73,8 @@ pub struct AdminState {
     pub alarms: Alarms,
     /// What `/metrics` shows.
     pub metrics: Arc<Metrics>,
+    /// Where tasks come from and go to, if it is configured.
+    pub kafka: Option<Arc<Kafka>>,
     /// What the probes show.
     pub health: Arc<Health>,
 }

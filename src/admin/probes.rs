@@ -35,7 +35,10 @@ pub(super) async fn readyz(State(state): State<AdminState>) -> Response {
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let store = if store_is_up { "up" } else { "unreachable" };
     let spool = state.spool.as_ref().map(|spool| json!({"depth": spool.depth(), "full": !spool.has_room()}));
-    (status, Json(json!({"ready": ready, "store": store, "spool": spool, "draining": draining}))).into_response()
+    // Told, and no reason to send callbacks elsewhere.
+    let kafka = state.kafka.as_ref().map(|kafka| kafka.view().stand());
+    let body = json!({"ready": ready, "store": store, "spool": spool, "kafka": kafka, "draining": draining});
+    (status, Json(body)).into_response()
 }
 
 /// All metrics. From this machine without a token: a scraper beside the gateway needs no secret.
@@ -55,6 +58,9 @@ pub(super) async fn metrics(State(state): State<AdminState>, request: Request) -
     }
     if let Some(spool) = &state.spool {
         state.metrics.spool(spool.depth(), spool.percent());
+    }
+    if let Some(kafka) = &state.kafka {
+        state.metrics.kafka(kafka.view().stand());
     }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], state.metrics.render()).into_response()

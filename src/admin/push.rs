@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tracing::info;
@@ -18,9 +19,10 @@ use super::auth::Operator;
 use super::{AdminState, Failure, Part};
 use crate::model::Outcome;
 use crate::push::status::{counts, current_id, whole};
-use crate::push::{self, ConfirmError, Confirmation, Source, Taken, Task, TaskFault};
+use crate::push::{self, ConfirmError, Confirmation, HandOverError, Source, Taken, Task, TaskFault};
 use crate::records::{Page, rfc3339};
 use crate::store::{Child, StoreError, TaskStatus};
+use crate::task::{RecipientState, Who};
 
 /// Tasks of one call.
 const MOST_TASKS: usize = 1000;
@@ -37,8 +39,13 @@ pub(super) async fn post(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Vec<Value>>), Failure> {
     let body = body.map_err(|rejection| Failure::new(rejection.status(), "bad_body", rejection.body_text()))?;
-    let tasks = tasks(&state, &body)?;
+    let Call { via, tasks: raw } = call(&body)?;
+    let tasks = read(&state, &raw)?;
     let ids: Vec<String> = tasks.iter().map(|task| task.id.clone()).collect();
+    if let Some(Via::Kafka) = via {
+        let tasks = tasks.into_iter().zip(raw).map(|(task, raw)| (task, raw.get().as_bytes().to_vec())).collect();
+        return by_kafka(&state, ids, tasks).await;
+    }
     let taken = state.desk.take(tasks.into_iter().map(|task| (task, Source::Http)).collect()).await?;
     let items = items(&state, &ids, &taken).await?;
     let refused = taken.iter().enumerate().find_map(|(n, taken)| match taken {
@@ -57,18 +64,57 @@ pub(super) async fn post(
     Ok((StatusCode::ACCEPTED, Json(items)))
 }
 
-/// The tasks of a call, each without a fault.
-fn tasks(state: &AdminState, body: &[u8]) -> Result<Vec<Task>, Failure> {
+/// What a call holds, not looked at yet.
+struct Call<'b> {
+    /// By which way, where it is not straight into the lanes.
+    via: Option<Via>,
+    tasks: Vec<&'b RawValue>,
+}
+
+/// Another way for tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Via {
+    /// Into the topic, all of them or none; whichever gateway reads them hands them on.
+    Kafka,
+}
+
+/// The form of a call that says by which way.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Batch<'b> {
+    via: Via,
+    #[serde(borrow)]
+    tasks: Vec<&'b RawValue>,
+}
+
+/// Whether an object is a [`Batch`].
+#[derive(Deserialize)]
+struct HasVia {
+    #[serde(default)]
+    via: Option<IgnoredAny>,
+}
+
+fn call(body: &[u8]) -> Result<Call<'_>, Failure> {
     let bad = |text: String| Failure::new(StatusCode::BAD_REQUEST, "bad_body", text);
-    let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    let raw: Vec<&RawValue> = match first {
-        Some(b'[') => serde_json::from_slice(body),
-        _ => serde_json::from_slice(body).map(|one| vec![one]),
+    let no_json = |error: serde_json::Error| bad(format!("no JSON: {error}; write a task, or an array of tasks"));
+    let call = if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        Call { via: None, tasks: serde_json::from_slice(body).map_err(no_json)? }
+    } else if serde_json::from_slice::<HasVia>(body).map_err(no_json)?.via.is_some() {
+        let form = "write {\"via\": \"kafka\", \"tasks\": […]}";
+        let Batch { via, tasks } = serde_json::from_slice(body).map_err(|error| bad(format!("{error}; {form}")))?;
+        Call { via: Some(via), tasks }
+    } else {
+        Call { via: None, tasks: vec![serde_json::from_slice(body).map_err(no_json)?] }
+    };
+    if call.tasks.is_empty() || call.tasks.len() > MOST_TASKS {
+        return Err(bad(format!("{} tasks: hand over 1 to {MOST_TASKS} in one call", call.tasks.len())));
     }
-    .map_err(|error| bad(format!("no JSON: {error}; write a task, or an array of tasks")))?;
-    if raw.is_empty() || raw.len() > MOST_TASKS {
-        return Err(bad(format!("{} tasks: hand over 1 to {MOST_TASKS} in one call", raw.len())));
-    }
+    Ok(call)
+}
+
+/// The tasks of a call, each without a fault.
+fn read(state: &AdminState, raw: &[&RawValue]) -> Result<Vec<Task>, Failure> {
     let (mut tasks, mut faults) = (Vec::with_capacity(raw.len()), Vec::new());
     for (n, raw) in raw.iter().enumerate() {
         match state.desk.read(raw.get().as_bytes()) {
@@ -81,6 +127,27 @@ fn tasks(state: &AdminState, body: &[u8]) -> Result<Vec<Task>, Failure> {
     let all: Vec<Value> =
         faults.iter().map(|(n, fault)| json!({"index": n, "field": fault.field, "message": fault.message})).collect();
     Err(faulty(StatusCode::BAD_REQUEST, *n, first).with(json!({"index": n, "field": first.field, "faults": all})))
+}
+
+/// Writes tasks to the topic, in one transaction.
+async fn by_kafka(
+    state: &AdminState,
+    ids: Vec<String>,
+    tasks: Vec<(Task, Vec<u8>)>,
+) -> Result<(StatusCode, Json<Vec<Value>>), Failure> {
+    let Some(kafka) = &state.kafka else {
+        let text = "this gateway has no Kafka: add [kafka] to gateway.toml, or leave \"via\" out";
+        return Err(Failure::new(StatusCode::BAD_REQUEST, "no_kafka", text));
+    };
+    kafka.hand_over(tasks).await?;
+    let item = |id| json!({"task_id": id, "state": Outcome::Queued.as_str(), "via": "kafka"});
+    Ok((StatusCode::ACCEPTED, Json(ids.into_iter().map(item).collect())))
+}
+
+impl From<HandOverError> for Failure {
+    fn from(error: HandOverError) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "kafka_unavailable", error.to_string())
+    }
 }
 
 fn faulty(status: StatusCode, index: usize, fault: &TaskFault) -> Failure {
@@ -152,7 +219,20 @@ fn item(child: &Child) -> Value {
         "msgid": told.msgid,
         "left_out": told.left_out,
         "at": rfc3339(child.at),
+        "recipients": recipients(&told.recipients),
     })
+}
+
+/// What each recipient got, of a delivery of which WeCom tells that.
+fn recipients(of: &[RecipientState]) -> Option<Vec<Value>> {
+    let shown = |one: &RecipientState| {
+        let (kind, id) = match &one.who {
+            Who::Customer(id) => ("customer", id),
+            Who::Chat(id) => ("chat", id),
+        };
+        json!({kind: id, "state": one.state.as_str(), "reason": one.reason, "at": one.at.map(rfc3339)})
+    };
+    (!of.is_empty()).then(|| of.iter().map(shown).collect())
 }
 
 async fn known(state: &AdminState, id: &str) -> Result<TaskStatus, Failure> {

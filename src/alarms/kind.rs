@@ -9,6 +9,8 @@ pub enum Kind {
     RateLimited,
     /// Nobody knows whether a reply arrived.
     Unknown,
+    /// Nobody knows whether a push arrived, and the compensator can do no more.
+    PushUnknown,
     /// A fault of configuration, or a limit of the API: nothing gets through, for the app or for one chat.
     Held,
     /// This machine could not even try to send.
@@ -34,6 +36,7 @@ impl Kind {
             Self::ChatDead => "chat_dead",
             Self::RateLimited => "rate_limited",
             Self::Unknown => "unknown",
+            Self::PushUnknown => "push_unknown",
             Self::Held => "held",
             Self::NotTried => "not_tried",
             Self::NoRoute => "no_route",
@@ -51,6 +54,7 @@ impl Kind {
             Self::ChatDead => "会话已失效，不再向它发送",
             Self::RateLimited => "多次被限流，回复已丢弃",
             Self::Unknown => "回复是否送达未知",
+            Self::PushUnknown => "推送是否送达未知，补偿已用尽",
             Self::Held => "配置或接口额度有误，暂停发送",
             Self::NotTried => "本机暂时无法发出请求",
             Self::NoRoute => "没有可用的路由，回复已丢弃",
@@ -68,6 +72,9 @@ impl Kind {
             Self::ChatDead => "确认群和机器人还在，换上新的 webhook，或把应用重新拉进群。",
             Self::RateLimited => "调低该群的 pace，或打开 coalesce 让等待中的回复合并发送。",
             Self::Unknown => "到群里看一眼，没有收到就在运维接口里重发。",
+            Self::PushUnknown => {
+                "到会话里看一眼，用 POST /api/v1/push/{task_id}/confirm 说明是否送达，或按投递 id 人工了结。"
+            }
             Self::Held => "按错误码检查 secret、可信 IP、应用可见范围或调用额度，恢复后会自动继续。",
             Self::NotTried => "检查本机的文件描述符、内存，以及到存储和企业微信的网络。",
             Self::NoRoute => "给该会话配置 webhook，并确认没有别的会话用同一个。",
@@ -88,6 +95,7 @@ impl Kind {
             Self::ChatDead
             | Self::RateLimited
             | Self::Unknown
+            | Self::PushUnknown
             | Self::Held
             | Self::NotTried
             | Self::NoRoute
@@ -102,6 +110,7 @@ impl Kind {
             Self::ChatDead
             | Self::RateLimited
             | Self::Unknown
+            | Self::PushUnknown
             | Self::Held
             | Self::NoRoute
             | Self::LaneFull

@@ -107,7 +107,7 @@ impl From<AppError> for Failure {
     fn from(error: AppError) -> Self {
         // What the configuration says can't be had: wrong configuration, not bad luck.
         let code = match &error {
-            AppError::Store(StoreError::Refused(_)) | AppError::Rules(_) => MISCONFIGURED,
+            AppError::Store(StoreError::Refused(_)) | AppError::Rules(_) | AppError::Kafka(_) => MISCONFIGURED,
             AppError::Store(_) | AppError::Records(_) | AppError::Listen { .. } | AppError::Http(_) => FAILED,
         };
         Self { code, text: error.to_string() }

@@ -2,6 +2,9 @@
 //!
 //! Lines go in their order, some hundred in a call. A faulty line is told and left out, the others of its call go without it; a
 //! gateway that is full is asked again for what it did not take.
+//!
+//! By Kafka, what goes in one call is one transaction, as long as it may be, and a faulty line hands nothing of its call over: such a batch
+//! belongs together.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -19,6 +22,8 @@ use crate::config::settings::Scope;
 const LINES: usize = 200;
 /// … and about the most bytes of them.
 const BYTES: usize = 4 << 20;
+/// Both of one transaction: what the gateway takes in one call.
+const BATCH: (usize, usize) = (1000, 15 << 20);
 /// Between two tries while the gateway is full, and how long it may take nothing at all.
 const AGAIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -29,8 +34,18 @@ pub(super) struct Options {
     /// Tasks, one JSON object a line; `-` reads them from stdin.
     #[arg(long)]
     file: PathBuf,
+    /// By another way than straight to the gateway's lanes: each 1000 tasks in one transaction, all or none of them.
+    #[arg(long)]
+    via: Option<Via>,
     #[command(flatten)]
     gateway: Running,
+}
+
+/// Another way for tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Via {
+    /// The topic of `[kafka]`.
+    Kafka,
 }
 
 /// A line with something on it.
@@ -51,7 +66,7 @@ struct Outcome {
 
 /// Hands everything over and shows what came of it; a refused line is a failure.
 pub(super) fn run(options: Options) -> Result<(), Failure> {
-    let Options { file, gateway } = options;
+    let Options { file, via, gateway } = options;
     let operator = gateway.operator(Scope::Push)?;
     let text = if file.as_os_str() == "-" {
         std::io::read_to_string(std::io::stdin())
@@ -62,7 +77,7 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
         .map_err(|error| Failure::running(format!("can't read {} ({error}): name a file of tasks", file.display())))?;
     let (tasks, mut outcome) = read(&text);
     let all = tasks.len() + outcome.refused.len();
-    let handed = runtime()?.block_on(hand_over(&operator, tasks, all, &mut outcome));
+    let handed = runtime()?.block_on(hand_over(&operator, tasks, via, all, &mut outcome));
     print!("{}", shown(&outcome, all));
     outcome.refused.sort();
     outcome.refused.iter().for_each(|(line, fault)| eprintln!("{}:{line}: {fault}", file.display()));
@@ -88,23 +103,35 @@ fn read(text: &str) -> (Vec<Task>, Outcome) {
     (tasks, outcome)
 }
 
-async fn hand_over(operator: &Operator, tasks: Vec<Task>, all: usize, outcome: &mut Outcome) -> Result<(), Failure> {
+async fn hand_over(
+    operator: &Operator,
+    tasks: Vec<Task>,
+    via: Option<Via>,
+    all: usize,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
     let mut waiting = std::collections::VecDeque::from(tasks);
     let mut moved = Instant::now();
     while !waiting.is_empty() {
-        let call: Vec<Task> = waiting.drain(..call_length(waiting.iter().map(|task| task.json.len()))).collect();
-        let body = format!("[{}]", call.iter().map(|task| task.json.as_str()).collect::<Vec<_>>().join(","));
+        let bounds = via.map_or((LINES, BYTES), |Via::Kafka| BATCH);
+        let length = call_length(bounds, waiting.iter().map(|task| task.json.len()));
+        let call: Vec<Task> = waiting.drain(..length).collect();
+        let body = body(via, &call);
         let (status, answer) = operator.post(&["push"], body).await.map_err(|failure| unfinished(failure, outcome))?;
         let before = waiting.len() + call.len();
         let left = sort(call, status, &answer, outcome).map_err(|failure| unfinished(failure, outcome))?;
         let is_full = status == 503;
+        if via.is_some() && status == 400 && !left.is_empty() {
+            let text = format!("{} tasks of the same batch were not handed over", left.len());
+            return Err(unfinished(Failure::running(text), outcome));
+        }
         left.into_iter().rev().for_each(|task| waiting.push_front(task));
         if waiting.len() < before {
             moved = Instant::now();
         }
         progress(outcome, all);
         if is_full && moved.elapsed() > PATIENCE {
-            let text = format!("the gateway is full and took nothing for {} s", PATIENCE.as_secs());
+            let text = format!("{}; nothing was taken for {} s", in_words(&answer["error"]), PATIENCE.as_secs());
             return Err(unfinished(Failure::running(text), outcome));
         }
         if is_full {
@@ -114,11 +141,20 @@ async fn hand_over(operator: &Operator, tasks: Vec<Task>, all: usize, outcome: &
     Ok(())
 }
 
-/// How many of the next lines make a call, at least one.
-fn call_length(sizes: impl Iterator<Item = usize>) -> usize {
+/// A call with these tasks.
+fn body(via: Option<Via>, call: &[Task]) -> String {
+    let tasks = format!("[{}]", call.iter().map(|task| task.json.as_str()).collect::<Vec<_>>().join(","));
+    match via {
+        None => tasks,
+        Some(Via::Kafka) => format!("{{\"via\":\"kafka\",\"tasks\":{tasks}}}"),
+    }
+}
+
+/// How many of the next lines make a call of so many lines and bytes, at least one.
+fn call_length((lines, most): (usize, usize), sizes: impl Iterator<Item = usize>) -> usize {
     let mut bytes = 0;
-    let fit = sizes.take(LINES).take_while(|size| {
-        let fits = bytes == 0 || bytes + size <= BYTES;
+    let fit = sizes.take(lines).take_while(|size| {
+        let fits = bytes == 0 || bytes + size <= most;
         bytes += size;
         fits
     });
@@ -209,9 +245,10 @@ mod tests {
 
     #[test]
     fn a_call_is_bounded_in_lines_and_bytes() {
-        assert_eq!(call_length([1; 1000].into_iter()), LINES);
-        assert_eq!(call_length([BYTES * 2, 1].into_iter()), 1);
-        assert_eq!(call_length([BYTES / 2, BYTES / 2, 1].into_iter()), 2);
+        let call_length = |sizes: &[usize]| call_length((LINES, BYTES), sizes.iter().copied());
+        assert_eq!(call_length(&[1; 1000]), LINES);
+        assert_eq!(call_length(&[BYTES * 2, 1]), 1);
+        assert_eq!(call_length(&[BYTES / 2, BYTES / 2, 1]), 2);
     }
 
     #[test]

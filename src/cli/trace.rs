@@ -52,8 +52,12 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
 /// A message: what it is, and its stages.
 fn in_words(message: &Value, zone: &Zone) -> String {
     let word = |field: &str| message[field].as_str().unwrap_or("-");
+    let named = match message["task_id"].as_str() {
+        Some(task) => ("task", task.to_owned()),
+        None => ("message", word("msg_id").to_owned()),
+    };
     let heads = [
-        ("message", word("msg_id").to_owned()),
+        named,
         ("chat", format!("{} of app {}", word("chat"), word("app"))),
         ("sender", word("sender").to_owned()),
         ("request", word("request_id").to_owned()),

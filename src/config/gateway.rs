@@ -9,6 +9,7 @@ use tracing_subscriber::EnvFilter;
 use url::{Host, Url};
 
 use super::alarms::alarms;
+use super::kafka::kafka;
 use super::reader::{Table, quoted};
 use super::report::report;
 use super::route::{OFFICIAL_HOST, is_loopback};
@@ -56,6 +57,7 @@ pub(super) fn settings(root: &mut Table) -> Settings {
         alarms: root.section("alarms", |t| alarms(t, &wecom)),
         report: root.section("report", |t| report(t, &wecom)),
         wecom,
+        kafka: root.section_if("kafka", kafka),
         log: root.section("log", log),
         apps: Default::default(),
         files: Default::default(),
@@ -64,9 +66,6 @@ pub(super) fn settings(root: &mut Table) -> Settings {
     if overlap(public, operators) {
         let why = format!("{operators} overlaps [server] listen ({public})");
         root.fault("admin.listen", format!("{why}: give each listener a port of its own"));
-    }
-    if root.take("kafka").is_some() {
-        root.fault("kafka", "pushes from Kafka are not available in this version: remove the section");
     }
     root.belong_elsewhere(
         &super::app::SECTIONS,
@@ -359,8 +358,14 @@ fn push(t: &mut Table, database: &Database) -> Push {
         }
         other => other,
     });
-    // Unsaid, it is as long as the records allow.
-    Push { keep: told.unwrap_or((7 * DAY).min(database.retain)) }
+    let looks = t.whole("compensate_looks", 1..=100).and_then(|n| u32::try_from(n).ok());
+    Push {
+        // Unsaid, it is as long as the records allow.
+        keep: told.unwrap_or((7 * DAY).min(database.retain)),
+        ask_after: t.span("ask_after", MINUTE),
+        compensate_after: t.span("compensate_after", MINUTE),
+        compensate_looks: looks.unwrap_or(7),
+    }
 }
 
 fn log(t: &mut Table) -> Log {

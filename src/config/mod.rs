@@ -6,7 +6,7 @@
 //! - `faults`: what is wrong, and the ledger where readers leave it;
 //! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings, `files` what
 //!   they name;
-//! - `gateway`, `alarms`, `report`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - `gateway`, `alarms`, `report`, `kafka`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
 //! - [`settings`]: the result.
 
 mod action;
@@ -16,6 +16,7 @@ mod expand;
 mod faults;
 mod files;
 mod gateway;
+mod kafka;
 mod kind;
 mod llm;
 mod manners;

@@ -293,6 +293,30 @@ impl<'a> Table<'a> {
         Some(items.into_iter().enumerate().map(text_at).collect())
     }
 
+    /// Every key that is left, with its value as text; names of tables within are put in front, with dots between.
+    pub(super) fn texts(&mut self) -> Vec<(String, Secret)> {
+        let values = std::mem::take(&mut self.values);
+        let mut texts = Vec::with_capacity(values.len());
+        self.texts_of("", values, &mut texts);
+        texts
+    }
+
+    fn texts_of(&self, above: &str, values: toml::Table, texts: &mut Vec<(String, Secret)>) {
+        for (key, value) in values {
+            let name = format!("{above}{key}");
+            let text = match value {
+                Value::Table(values) => {
+                    self.texts_of(&format!("{name}."), values, texts);
+                    continue;
+                }
+                Value::Integer(number) => Some(number.to_string()),
+                Value::Boolean(flag) => Some(flag.to_string()),
+                other => self.text_of(&name, other).map(|text| text.value),
+            };
+            texts.extend(text.map(|text| (name, Secret::new(text))));
+        }
+    }
+
     /// A section; an absent one is read as an empty one, which gives its defaults.
     pub(super) fn section<T>(&mut self, key: &'static str, read: impl FnOnce(&mut Self) -> T) -> T {
         let values = self.take(key).and_then(|value| self.table_of(key, value)).unwrap_or_default();

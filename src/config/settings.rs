@@ -2,6 +2,7 @@
 //! every check of [`super::load`], so later code needs no "if configured wrongly".
 
 mod alarms;
+mod kafka;
 mod llm;
 mod log;
 mod manners;
@@ -21,6 +22,7 @@ use url::Url;
 
 pub use manners::{Audience, Manners, Only, Terms};
 
+pub use self::kafka::Kafka;
 pub use self::llm::{AnswerFormat, LlmAction};
 pub use self::log::{Log, LogFormat};
 pub use self::records::{Database, Report};
@@ -57,6 +59,8 @@ pub struct Settings {
     pub alarms: Alarms,
     /// `[report]`
     pub report: Report,
+    /// `[kafka]`, where it is there.
+    pub kafka: Option<Kafka>,
     /// `[log]`
     pub log: Log,
     /// `apps/<id>.toml`, by id.

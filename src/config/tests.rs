@@ -2,6 +2,8 @@
 
 mod alarms;
 mod apps;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod process;
 mod push;
 mod report;

@@ -1,19 +1,11 @@
-//! The questions themselves: one request each, with the app's access token, and once more where that was refused.
-//!
-//! No error text holds the token: it is in the URL.
+//! The questions themselves, of contacts and customer groups.
 
 use std::sync::Arc;
 
-use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
 use crate::config::settings::Api;
-use crate::model::Secret;
-use crate::sender::{Tokens, refuses_token};
-use crate::store::StoreError;
-
-/// Most bytes of an answer: a group of 500 has some 100,000.
-const MAX_ANSWER: usize = 1024 * 1024;
+use crate::externalcontact::{ExternalContact, Refusal};
 
 /// What WeCom tells of a person.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -33,43 +25,17 @@ pub(super) struct Group {
     pub members: Vec<Person>,
 }
 
-/// Why there is no answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// WeCom knows no such contact or group of this corp.
-    Unknown,
-    /// Not now.
-    Busy(String),
-    /// Not to this app.
-    Forbidden(String),
-}
-
-impl From<StoreError> for Refusal {
-    fn from(error: StoreError) -> Self {
-        Self::Busy(error.to_string())
-    }
-}
-
 /// Asks WeCom.
-pub(super) struct Asker {
-    client: reqwest::Client,
-    /// Without a trailing slash.
-    base: String,
-    tokens: Tokens,
-}
+pub(super) struct Asker(Arc<ExternalContact>);
 
 impl Asker {
-    pub fn new(client: reqwest::Client, base: String, tokens: Tokens) -> Self {
-        Self { client, base, tokens }
+    pub fn new(wecom: Arc<ExternalContact>) -> Self {
+        Self(wecom)
     }
 
     /// `externalcontact/get`
     pub async fn contact(&self, api: &Arc<Api>, external_userid: &str) -> Result<Person, Refusal> {
-        let request = |token: &Secret| {
-            let query = [("access_token", token.expose()), ("external_userid", external_userid)];
-            self.client.get(self.url("get", &query))
-        };
-        let answer = self.call(api, request).await?;
+        let answer = self.0.get(api, "get", &[("external_userid", external_userid)]).await?;
         let text = |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
         let followers = || answer["follow_user"].as_array().into_iter().flatten();
         let name = text(&answer["external_contact"]["name"]);
@@ -80,87 +46,12 @@ impl Asker {
 
     /// `externalcontact/groupchat/get`
     pub async fn group(&self, api: &Arc<Api>, chat_id: &str) -> Result<Group, Refusal> {
-        let request = |token: &Secret| {
-            let url = self.url("groupchat/get", &[("access_token", token.expose())]);
-            self.client.post(url).json(&json!({"chat_id": chat_id, "need_name": 1}))
-        };
-        let answer = self.call(api, request).await?;
+        let answer = self.0.post(api, "groupchat/get", &json!({"chat_id": chat_id, "need_name": 1})).await?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let group = &answer["group_chat"];
         let members = group["member_list"].as_array().into_iter().flatten().filter_map(|member| {
             Some(Person { id: text(&member["userid"])?, name: text(&member["name"]), ..Person::default() })
         });
         Ok(Group { name: text(&group["name"]), members: members.collect() })
-    }
-
-    fn url(&self, path: &str, query: &[(&str, &str)]) -> String {
-        let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
-        format!("{}/cgi-bin/externalcontact/{path}?{query}", self.base)
-    }
-
-    /// The answer with errcode 0.
-    async fn call(&self, api: &Arc<Api>, request: impl Fn(&Secret) -> RequestBuilder) -> Result<Value, Refusal> {
-        let token = self.token(api).await?;
-        let answer = read(request(&token)).await?;
-        if !answer["errcode"].as_i64().is_some_and(refuses_token) {
-            return judge(answer);
-        }
-        self.tokens.refused(api, &token).await;
-        let fresh = self.token(api).await?;
-        if fresh == token { judge(answer) } else { judge(read(request(&fresh)).await?) }
-    }
-
-    async fn token(&self, api: &Arc<Api>) -> Result<Secret, Refusal> {
-        // Sending asks for tokens too, and says loudly why there is none.
-        self.tokens.get(api).await.map_err(|_| Refusal::Busy("no access token".to_owned()))
-    }
-}
-
-/// The JSON that a request was answered with.
-async fn read(request: RequestBuilder) -> Result<Value, Refusal> {
-    let busy = |error: reqwest::Error| Refusal::Busy(error.without_url().to_string());
-    let mut answer = request.send().await.map_err(busy)?;
-    let status = answer.status();
-    let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(busy)? {
-        if body.len() + chunk.len() > MAX_ANSWER {
-            return Err(Refusal::Busy(format!("an answer of more than {MAX_ANSWER} bytes")));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    // The parser's words may quote the body, which tells who somebody is.
-    serde_json::from_slice(&body).map_err(|_| Refusal::Busy(format!("HTTP {status} without JSON")))
-}
-
-/// By errcode (document/path/90313): nobody there, not now, or not by this app.
-fn judge(answer: Value) -> Result<Value, Refusal> {
-    let errmsg = || answer["errmsg"].as_str().unwrap_or_default().chars().take(100).collect::<String>();
-    match answer["errcode"].as_i64() {
-        Some(0) => Ok(answer),
-        // Bad or foreign id, no friend relation, no such group of this corp.
-        Some(40050 | 40058 | 40096 | 40165 | 40166 | 49008 | 84061 | 86001 | 86003) => Err(Refusal::Unknown),
-        Some(code @ (-1 | 45009 | 45033)) => Err(Refusal::Busy(format!("errcode {code}"))),
-        Some(code) => Err(Refusal::Forbidden(format!("errcode {code}: {}", errmsg()))),
-        None => Err(Refusal::Busy("an answer without an errcode".to_owned())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_answers_mean() {
-        let of = |errcode: Value| judge(json!({"errcode": errcode, "errmsg": "no privilege"}));
-        assert!(of(json!(0)).is_ok());
-        for unknown in [84061, 40096, 40050, 49008] {
-            assert_eq!(of(json!(unknown)), Err(Refusal::Unknown));
-        }
-        for busy in [json!(-1), json!(45009), json!(45033), json!(null), json!("0")] {
-            assert!(matches!(of(busy.clone()), Err(Refusal::Busy(_))), "{busy}");
-        }
-        for forbidden in [48002, 60020, 40001, 84074, 301002] {
-            assert!(matches!(of(json!(forbidden)), Err(Refusal::Forbidden(why)) if why.contains("no privilege")));
-        }
     }
 }

@@ -18,11 +18,11 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use self::ask::{Asker, Group, Person, Refusal};
+use self::ask::{Asker, Group, Person};
 use crate::config::settings::{Api, App};
+use crate::externalcontact::{ExternalContact, Refusal};
 use crate::member::{MemberKey, NAME, PHONE, REMARK, field_value};
 use crate::model::{ChatKind, Lane, Message, Secret, SenderKind};
-use crate::sender::Tokens;
 use crate::setup::InForce;
 use crate::store::{self, FieldChange, Note, NoteWrite, ProfileChange, SharedStore};
 
@@ -69,14 +69,11 @@ struct Memory {
 }
 
 impl Directory {
-    /// Asks with `client`, which should give up soon.
-    pub fn new(store: SharedStore, in_force: Arc<InForce>, client: reqwest::Client) -> Self {
-        let settings = in_force.settings();
-        let base = settings.wecom.api_base.as_str().trim_end_matches('/').to_owned();
-        let tokens = Tokens::new(store.clone(), client.clone(), &base, settings.sender.timeout);
+    /// Asks by `wecom`.
+    pub fn new(store: SharedStore, in_force: Arc<InForce>, wecom: Arc<ExternalContact>) -> Self {
         let (questions, waiting) = mpsc::channel(WAITING);
         let (waiting, memory) = (tokio::sync::Mutex::new(waiting), Mutex::default());
-        Self { store, in_force, asker: Asker::new(client, base, tokens), questions, waiting, memory }
+        Self { store, in_force, asker: Asker::new(wecom), questions, waiting, memory }
     }
 
     /// Hears of a message's sender and chat; asks about them some time, where that is due.

@@ -1,6 +1,6 @@
 //! A callback as it was received, step by step: what holds, what fails, and what would mend it.
 //!
-//! What always holds: nothing is sent and no store is touched. The answer is that of [`judge`], the function that the
+//! What always holds: nothing is sent and no store is touched. The answer is that of `judge`, the function that the
 //! endpoint itself asks, and each step asks the function that the endpoint asks at that point: so the first step that
 //! fails is the one that the answer is about. A step that fails does not end it: whatever can still be tried is tried,
 //! because a key that opens what a token does not fit says which of the two is wrong. Reasons and mends are guesses upon

@@ -79,7 +79,7 @@ pub async fn confirm(
             Err(ConfirmError::NotUnknown)
         };
     }
-    let open: Vec<&Child> = open.into_iter().filter(|child| word.arrived || child.state.sent_as.is_none()).collect();
+    let open: Vec<&Child> = open.into_iter().filter(|child| word.arrived || !child.state.was_missed()).collect();
     if open.is_empty() {
         return Err(ConfirmError::SentAgain);
     }
@@ -110,14 +110,14 @@ fn is_meant(child: &Child, word: &Confirmation) -> bool {
 fn was_said(child: &Child, arrived: bool) -> bool {
     match arrived {
         true => child.state.reason.as_deref() == Some(CONFIRMED),
-        false => child.state.sent_as.is_some(),
+        false => child.state.was_missed(),
     }
 }
 
 fn ended(task_id: &str, child: &Child) -> Ended {
     let (app, chat) = child.lane.app_and_chat();
     let key = MessageKey::of_push(&app, &chat, task_id);
-    Ended { id: current_id(child).to_owned(), request_id: request_id(task_id), key }
+    Ended { id: current_id(child).to_owned(), request_id: request_id(task_id), key, is_repeat: child.state.is_repeat }
 }
 
 /// Sends it again from what the records kept of it, once they know that it ended.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -28,15 +29,18 @@ pub(super) fn known_for(settings: &Settings) -> Duration {
 }
 
 /// The chat, in lanes and keys, of members: one member's own, or one of this very set.
-fn chat_of(set: &MemberSet) -> String {
+pub(super) fn chat_of(set: &MemberSet) -> String {
     match set.one() {
         Some(user) => user.to_owned(),
-        None => {
-            // Lists of texts: writing them can't fail.
-            let digest = hex::encode(Sha256::digest(serde_json::to_string(set).unwrap_or_default()));
-            format!("to:{}", &digest[..16])
-        }
+        None => set_chat(set),
     }
+}
+
+/// The chat, in lanes and keys, of a set that is no chat of anybody's: one of this very set.
+pub(super) fn set_chat(set: &impl Serialize) -> String {
+    // Lists of texts: writing them can't fail.
+    let digest = hex::encode(Sha256::digest(serde_json::to_string(set).unwrap_or_default()));
+    format!("to:{}", &digest[..16])
 }
 
 /// What deliveries are made with.
@@ -54,6 +58,7 @@ impl Maker<'_> {
         let (chat, to) = match &task.target {
             Target::Chats(chats) => (chats.get(n).cloned().unwrap_or_default(), Recipient::Chat),
             Target::Members(set) => (chat_of(set), Recipient::Members(set.clone())),
+            Target::Customers(set) => (set_chat(set), Recipient::Customers(set.clone())),
         };
         let request_id = request_id(&task.id);
         let id = delivery_id(&request_id, n);

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::customer_message;
 use super::task::{Target, TaskFault};
 use crate::config::settings::OnUnknown;
 use crate::sender::route::Routes;
@@ -22,39 +23,46 @@ pub(super) struct RoutesOf<'a> {
     pub app: &'a str,
 }
 
-/// Checks a message, and answers it as it is stored: `msgtype` and that one body.
+/// Checks a message, and answers it as it is stored: `msgtype` and that one body, but for customers.
 pub(super) fn check(said: &Value, target: &Target, of: &RoutesOf<'_>) -> Result<Value, TaskFault> {
-    let message = fitting(said, &RESPONSE_URL)?;
+    let route = |to| of.routes.of_push(of.app, "", &to, OnUnknown::Hold);
     match target {
+        Target::Chats(chats) => to_chats(said, chats, of),
         Target::Members(set) => {
-            let route = of.routes.of_push(of.app, "", &Recipient::Members(set.clone()), OnUnknown::Hold);
-            let route = route.map_err(|_| {
-                let mend = "members are reached by an app of kind \"app\" with corp_id, agent_id and secret";
-                TaskFault::new("target", format!("this app reaches no members: {mend}"))
-            })?;
+            let message = fitting(said, &RESPONSE_URL)?;
+            let route = route(Recipient::Members(set.clone())).map_err(|_| no_members("members"))?;
             fitting(said, route.channel.limits())?;
+            Ok(message)
         }
-        Target::Chats(chats) => {
-            let bytes = message.to_string().len();
-            if bytes.saturating_mul(chats.len()) > MOST_BYTES {
-                let mend = "send media by media_id, or to fewer chats at once";
-                return Err(TaskFault::new(
-                    "message",
-                    format!("has {bytes} bytes for each of {} chats: {mend}", chats.len()),
-                ));
-            }
-            let mut checked: HashSet<*const Limits> = HashSet::new();
-            for chat in chats {
-                // One without a route is dropped, and says so in its own trail.
-                let Ok(route) = of.routes.of_push(of.app, chat, &Recipient::Chat, OnUnknown::Hold) else { continue };
-                let limits = route.channel.limits();
-                if checked.insert(std::ptr::from_ref(limits)) {
-                    fitting(said, limits)?;
-                }
-            }
+        Target::Customers(set) => {
+            route(Recipient::Customers(set.clone())).map_err(|_| no_members("customers"))?;
+            customer_message::check(said)
+        }
+    }
+}
+
+fn to_chats(said: &Value, chats: &[String], of: &RoutesOf<'_>) -> Result<Value, TaskFault> {
+    let message = fitting(said, &RESPONSE_URL)?;
+    let bytes = message.to_string().len();
+    if bytes.saturating_mul(chats.len()) > MOST_BYTES {
+        let mend = "send media by media_id, or to fewer chats at once";
+        return Err(TaskFault::new("message", format!("has {bytes} bytes for each of {} chats: {mend}", chats.len())));
+    }
+    let mut checked: HashSet<*const Limits> = HashSet::new();
+    for chat in chats {
+        // One without a route is dropped, and says so in its own trail.
+        let Ok(route) = of.routes.of_push(of.app, chat, &Recipient::Chat, OnUnknown::Hold) else { continue };
+        let limits = route.channel.limits();
+        if checked.insert(std::ptr::from_ref(limits)) {
+            fitting(said, limits)?;
         }
     }
     Ok(message)
+}
+
+fn no_members(whom: &str) -> TaskFault {
+    let mend = "it takes an app of kind \"app\" with corp_id, agent_id and secret";
+    TaskFault::new("target", format!("this app reaches no {whom}: {mend}"))
 }
 
 /// The message where it fits as it is.
@@ -72,8 +80,8 @@ fn fitting(said: &Value, limits: &Limits) -> Result<Value, TaskFault> {
         let text = format!("has {bytes} bytes, at most {most} are taken by the channel: {mend}");
         return Err(TaskFault::new(format!("message.{msgtype}.content"), text));
     }
-    let others = said.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-    if let Some(name) = others.filter(|name| *name != "msgtype" && *name != msgtype).next() {
+    let mut others = said.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    if let Some(name) = others.find(|name| *name != "msgtype" && *name != msgtype) {
         return Err(super::read::unknown("message.", name, &["msgtype", msgtype]));
     }
     parts.pop().ok_or_else(|| TaskFault::new("message", "says nothing"))

@@ -11,14 +11,22 @@
 //!
 //! `read` and `target` know the shape of a task, `key` the id of one that brings none; `message` holds what it says against the
 //! channels; `delivery` makes what goes into the lanes, `round` says what comes next, and `desk` puts it
-//! there. `status` says how a task stands, `confirm` takes a word from outside on what nobody knows.
+//! there. `status` says how a task stands, `confirm` takes a word from outside on what nobody knows, and `compensator` looks after
+//! that until it is known, or a person's. `customer_message` is what customers take; `awaiting` asks WeCom who got it, and `results`
+//! reads the answers.
 
+mod awaiting;
+mod compensator;
 mod confirm;
+mod customer_message;
 mod delivery;
 mod desk;
+#[cfg_attr(not(feature = "kafka"), path = "without_kafka.rs")]
+mod kafka;
 mod key;
 mod message;
 mod read;
+mod results;
 mod round;
 pub mod status;
 mod target;
@@ -26,6 +34,25 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub use awaiting::Awaiting;
+pub use compensator::{Compensator, Heard, Witness};
 pub use confirm::{ConfirmError, Confirmation, Settled, confirm};
 pub use desk::{Desk, Source, Taken};
+pub use kafka::Kafka;
 pub use task::{FaultKind, Target, Task, TaskFault};
+
+/// Why Kafka can't be had with the configuration as it is.
+#[derive(Debug, thiserror::Error)]
+#[error("[kafka] can't be used as it stands: {0}")]
+pub struct KafkaFault(pub String);
+
+/// Why a batch of tasks did not get into the topic, or may not have.
+#[derive(Debug, thiserror::Error)]
+pub enum HandOverError {
+    /// None of it did.
+    #[error("Kafka took none of the tasks ({0}); the same call again later is safe")]
+    NotTaken(String),
+    /// All of it or none did.
+    #[error("Kafka did not say whether it took the tasks ({0}); the same call again is no second send")]
+    Unknown(String),
+}

@@ -61,7 +61,7 @@ impl Reader<'_> {
         let on_unknown = fields.on_unknown()?;
         let expires_at = self.expires_at(fields.time("expires_at")?, created.map(|(_, at)| at))?;
         let digest = key::content_digest(&app, &told, &said);
-        let bytes = message.to_string().len();
+        let bytes = message.to_string().len() + target.bytes();
         Ok(Task { id, app, kind, target, message, bytes, digest, expires_at, on_unknown })
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::config::settings::OnUnknown;
-use crate::task::MemberSet;
+use crate::task::{CustomerSet, MemberSet};
 
 /// A push task, checked: what it says is within the limits of every channel it goes by.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Task {
     pub kind: Option<String>,
     /// To whom.
     pub target: Target,
-    /// What is sent: `msgtype` and that one body.
+    /// What is sent: `msgtype` and that one body; to customers a text with attachments.
     pub(super) message: Value,
     /// How large that is, about.
     pub(super) bytes: usize,
@@ -35,7 +35,7 @@ impl Task {
     pub fn total(&self) -> usize {
         match &self.target {
             Target::Chats(chats) => chats.len(),
-            Target::Members(_) => 1,
+            Target::Members(_) | Target::Customers(_) => 1,
         }
     }
 }
@@ -47,6 +47,18 @@ pub enum Target {
     Chats(Vec<String>),
     /// Members of the corp, by one `message/send`.
     Members(MemberSet),
+    /// Customers or their groups, by one task that a member confirms.
+    Customers(CustomerSet),
+}
+
+impl Target {
+    /// How many bytes of each delivery say whom it is for, about.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Chats(_) | Self::Members(_) => 0,
+            Self::Customers(set) => set.ids.iter().map(String::len).sum(),
+        }
+    }
 }
 
 /// Why a task is refused for good: the same task again is refused again.

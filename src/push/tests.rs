@@ -126,6 +126,16 @@ fn every_fault_names_its_field() {
         (members(json!({"users": ["u1", "u1"]})), "target.users[1]", "is there twice"),
         (members(json!({"users": [["u1"]]})), "target.users[0]", "a text"),
         (members(json!({"parties": [-1]})), "target.parties[0]", "a text"),
+        (json!({"target": {"customers": ["wm1"]}}), "target", "reaches no customers"),
+        (members(json!({"customers": []})), "target.customers", "is empty"),
+        (members(json!({"customers": ["wm1", "wm1"]})), "target.customers[1]", "is there twice"),
+        (members(json!({"customers": many(10_001)})), "target.customers", "at most 10000"),
+        (members(json!({"customers": ["wm1"], "sender": "@all"})), "target.sender", "one member"),
+        (members(json!({"customers": ["wm1"], "users": ["u1"]})), "target", "mixes forms"),
+        (members(json!({"customers": ["wm1"], "customer_chats": ["wr1"]})), "target", "mixes forms"),
+        (members(json!({"customer_chats": many(2001), "sender": "z"})), "target.customer_chats", "at most 2000"),
+        (members(json!({"customer_chats": ["wr1"]})), "target.sender", "owns these groups"),
+        (members(json!({"users": ["u1"], "sender": "z"})), "target.sender", "customer_chats alone"),
         (json!({"message": null}), "message", "is missing"),
         (json!({"message": "hi"}), "message.msgtype", "msgtype"),
         (json!({"message": {"msgtype": "poem"}}), "message.msgtype", "unknown msgtype"),
@@ -169,6 +179,11 @@ fn a_message_is_held_against_the_channel_of_each_target() {
     let image = json!({"msgtype": "image", "image": {"base64": "eA==", "md5": "d41d8cd98f00b204e9800998ecf8427e"}});
     assert_eq!(of(json!({"users": ["u1"]}), image.clone()).unwrap_err().field, "message.image.media_id");
     assert!(of(json!({"chat": "hook"}), image).is_ok());
+    let customers = |message: Value| of(json!({"customers": ["wm1"]}), message);
+    assert!(customers(text(&"x".repeat(4000))).is_ok());
+    let fault = customers(text(&"x".repeat(4001))).unwrap_err();
+    assert!(fault.field == "message.text.content" && fault.message.contains("at most 4000"), "{fault}");
+    assert_eq!(customers(markdown(1)).unwrap_err().field, "message.markdown");
     // What has no way out is dropped later, and its message need only be one.
     assert!(of(json!({"chat": "foreign"}), markdown(4097)).is_ok());
     let gateway = task(json!({"app": "gw", "target": {"chat": "any"}, "message": markdown(1)}));
@@ -272,6 +287,11 @@ fn members_have_lanes_by_whom_the_set_names() {
     assert_eq!((&body["touser"], &body["toparty"], &body["agentid"]), (&json!("u1|u2"), &json!("3"), &json!(7)));
     assert_eq!(body["enable_duplicate_check"], 1, "from the first attempt on");
     assert_eq!(delivery.repeat_until, Some(NOW + 3 * 3_600_000));
+    let delivery = push(json!({"customers": ["wm1"], "sender": "z"})).fate.unwrap();
+    assert!(delivery.chat_id.starts_with("to:") && delivery.repeat_until.is_none(), "a repeat is a second message");
+    assert_ne!(delivery.chat_id, chat(json!({"customer_chats": ["wm1"], "sender": "z"})));
+    let body = json!({"chat_type": "single", "external_userid": ["wm1"], "sender": "z", "text": {"content": "hi"}});
+    assert_eq!(delivery.message, body);
     let held = task(json!({"app": "members", "target": {"users": ["u1"]}, "on_unknown": "hold"}));
     let held = world.read(&held).unwrap();
     assert_eq!(held.on_unknown, OnUnknown::Hold);
@@ -279,13 +299,11 @@ fn members_have_lanes_by_whom_the_set_names() {
     assert_eq!((held.repeat_until, held.message.get("enable_duplicate_check")), (None, None));
 }
 
-/// Chats whose lanes take so many more.
-fn walk(
-    world: &World,
-    tasks: &[(Task, Source)],
-    opened: &[Opened],
-    mut room: impl FnMut(&str) -> Pushed,
-) -> (Vec<String>, Vec<(String, u64, bool)>, Vec<Taken>) {
+/// What a walk asked of the store, `<task>><chat>`; which cursors it moved, and whether to the end; what it came to.
+type Walked = (Vec<String>, Vec<(String, u64, bool)>, Vec<Taken>);
+
+/// A walk over these tasks, where `room` answers for each chat.
+fn walk(world: &World, tasks: &[(Task, Source)], opened: &[Opened], mut room: impl FnMut(&str) -> Pushed) -> Walked {
     let maker = Maker { settings: &world.settings, routes: &world.routes, now: NOW };
     let mut round = Round::new(tasks, opened);
     let (mut asked, mut moved) = (Vec::new(), Vec::new());

@@ -88,6 +88,15 @@ impl Dialect {
         }
     }
 
+    /// The end of a `SELECT` in a transaction: its rows are locked, those that another has locked are passed over. SQLite has one
+    /// writer at a time.
+    pub(super) fn skip_locked(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::MySql => " FOR UPDATE SKIP LOCKED",
+        }
+    }
+
     /// The end of an `INSERT` whose row may be there already: these columns are renewed, none leaves it as it is.
     /// `key` is what makes it the same row.
     pub(super) fn on_repeat(self, key: &[&str], renew: &[&str]) -> String {

@@ -9,10 +9,12 @@
 //! when a gateway starts: its tables are brought up to date by the first call that reaches it.
 
 mod archive;
+mod care;
 mod dialect;
 mod flusher;
 mod page;
 mod query;
+mod results;
 mod stats;
 mod thinning;
 pub mod trail;
@@ -31,10 +33,12 @@ use tracing::warn;
 use crate::model::Secret;
 use crate::zone::Zone;
 pub use archive::exchange;
+pub use care::{Care, Held, Unknowns};
 use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
-pub use query::{DeliveryItem, EndedDelivery, MessageItem, rfc3339};
+pub use query::{AwaitedPush, DeliveryItem, EndedDelivery, MessageItem, rfc3339};
+pub use results::PushResult;
 pub use stats::{ChatStats, Copies, CopyBatch, Figures, Hit, Latencies, Replies, RuleStats, Scope, Stats};
 
 /// How long a statement waits for another's lock, and a caller for a connection.
@@ -95,6 +99,8 @@ pub struct Records {
     readers: AnyPool,
     /// Set once the tables are as this program wants them.
     tables: Arc<OnceCell<()>>,
+    /// Whether anybody is told how pushes ended.
+    tells_results: bool,
 }
 
 impl Records {
@@ -108,7 +114,8 @@ impl Records {
         let (dialect, options) = Dialect::of(url)?;
         let writer = pool(dialect, options.clone(), Use::Write);
         let readers = pool(dialect, options, Use::Read);
-        let records = Self { dialect, zone: Zone::default(), writer, readers, tables: Arc::default() };
+        let tables = Arc::default();
+        let records = Self { dialect, zone: Zone::default(), writer, readers, tables, tells_results: false };
         match records.up_to_date().await {
             Err(reason) if dialect == Dialect::MySql && reason.is_transient() => {
                 warn!(%reason, "the records' database is away; the journal waits for it");
@@ -116,6 +123,12 @@ impl Records {
             other => other?,
         }
         Ok(records)
+    }
+
+    /// Whether ends of pushes are kept until somebody is told of them ([`Records::untold`]).
+    #[must_use]
+    pub fn telling_results(self, tells_results: bool) -> Self {
+        Self { tells_results, ..self }
     }
 
     /// With days of statistics that begin at midnight in `zone`; UTC where nothing is said.

@@ -13,6 +13,7 @@ use super::trail::{DECISIVE, PASSING};
 use super::{Records, RecordsError};
 use crate::model::{Delivery, MessageKey, Outcome, task_msg_id};
 use crate::store::{CONTENT, DISCARDED, Stage};
+use crate::task::AWAITING_MEMBER;
 
 /// Most stages of one kind that are shown of a message. Only stopped copies and repeated tries can be more.
 const STAGES_SHOWN: i64 = 500;
@@ -63,6 +64,10 @@ pub struct DeliveryItem {
     pub errcode: Option<i64>,
     /// Since when, RFC 3339 with milliseconds.
     pub at: String,
+    /// How often the compensator looked at it, where it is an unknown push.
+    pub looks: Option<i64>,
+    /// When it looks again; nothing where a person was called.
+    pub next_look: Option<String>,
 }
 
 /// A delivery as an operator ends it by hand.
@@ -78,6 +83,21 @@ pub struct EndedDelivery {
     pub not_kept: Option<String>,
     /// Whether an operator ended it already.
     pub operated: bool,
+}
+
+/// A push that WeCom took, and that a member has to confirm.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AwaitedPush {
+    /// Its delivery.
+    pub id: String,
+    /// Its request.
+    pub request_id: String,
+    /// What stands for its message.
+    pub key: MessageKey,
+    /// When its task was taken, Unix ms.
+    pub taken_at: i64,
+    /// When WeCom took it, Unix ms.
+    pub since: i64,
 }
 
 /// Unix ms as RFC 3339 with milliseconds; a number that is no time stays a number.
@@ -141,8 +161,10 @@ impl Records {
     /// [`RecordsError::Sql`].
     pub async fn delivery(&self, id: &str) -> Result<Option<EndedDelivery>, RecordsError> {
         let row = sqlx::query(
-            "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, d.message \
-            FROM deliveries d JOIN messages m ON m.id = d.message WHERE d.id = ?",
+            "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, \
+                u.looks, u.due, d.message \
+            FROM deliveries d JOIN messages m ON m.id = d.message LEFT JOIN unknown_pushes u ON u.delivery = d.id \
+            WHERE d.id = ?",
         );
         let Some(row) = row.bind(id).fetch_optional(self.reading().await?).await? else { return Ok(None) };
         let (key, item) = (key(&row)?, delivery(&row)?);
@@ -154,6 +176,29 @@ impl Records {
             details.iter().for_each(|detail| ended.learn(stage, detail));
         }
         Ok(Some(ended))
+    }
+
+    /// Pushes that await a member, in the order of their ids, from behind `after` on.
+    ///
+    /// # Errors
+    /// [`RecordsError::Sql`].
+    pub async fn awaited(&self, after: &str, limit: u32) -> Result<Vec<AwaitedPush>, RecordsError> {
+        let rows = sqlx::query(
+            "SELECT d.id, d.request_id, d.app, d.chat, m.sender, d.msg_id, d.at, m.received_at \
+            FROM deliveries d JOIN messages m ON m.id = d.message \
+            WHERE d.state = ? AND d.reason = ? AND d.id > ? ORDER BY d.id LIMIT ?",
+        );
+        let rows = rows.bind(Outcome::Queued.as_str()).bind(AWAITING_MEMBER).bind(after).bind(i64::from(limit));
+        let awaited = |row: &AnyRow| {
+            Ok(AwaitedPush {
+                id: row.try_get("id")?,
+                request_id: row.try_get("request_id")?,
+                key: key(row)?,
+                taken_at: row.try_get("received_at")?,
+                since: row.try_get("at")?,
+            })
+        };
+        rows.fetch_all(self.reading().await?).await?.iter().map(awaited).collect()
     }
 
     /// Deliveries in one of `states`, newest first; not those that an operator discarded: they wait for nobody.
@@ -171,9 +216,11 @@ impl Records {
         // One state a query: each is a short walk along the index, whatever the number of rows.
         for state in states {
             let rows = sqlx::query(
-                "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at \
-                FROM deliveries d JOIN messages m ON m.id = d.message \
-                WHERE d.state = ? AND (d.reason IS NULL OR d.reason <> ?) AND d.at <= ? AND (d.at < ? OR d.id < ?) ORDER BY d.at DESC, d.id DESC LIMIT ?",
+                "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, \
+                    u.looks, u.due \
+                FROM deliveries d JOIN messages m ON m.id = d.message LEFT JOIN unknown_pushes u ON u.delivery = d.id \
+                WHERE d.state = ? AND (d.reason IS NULL OR d.reason <> ?) AND d.at <= ? AND (d.at < ? OR d.id < ?) \
+                ORDER BY d.at DESC, d.id DESC LIMIT ?",
             );
             let rows = rows.bind(state.as_str()).bind(DISCARDED).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
             for row in rows.fetch_all(self.reading().await?).await? {
@@ -256,5 +303,7 @@ fn delivery(row: &AnyRow) -> Result<DeliveryItem, sqlx::Error> {
         reason: row.try_get("reason")?,
         errcode: row.try_get("errcode")?,
         at: rfc3339(row.try_get("at")?),
+        looks: row.try_get("looks")?,
+        next_look: row.try_get::<Option<i64>, _>("due")?.map(rfc3339),
     })
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::care::Care;
 use crate::model::{MessageKey, Outcome};
 use crate::store::{ByHand, Entry, Stage};
 
@@ -103,11 +104,25 @@ pub struct DeliveryRow {
     pub errcode: Option<i64>,
     /// When it came into this state, Unix ms.
     pub at: i64,
+    /// Where it ever ended `unknown`: how it is looked after since.
+    pub care: Option<Care>,
+    /// WeCom's id of what was sent, where it gave one.
+    pub msgid: Option<String>,
+    /// Whom WeCom left out.
+    pub left_out: Option<String>,
 }
 
 /// The steps that decide rows.
-pub const DECISIVE: [Stage; 7] =
-    [Stage::Accepted, Stage::Pushed, Stage::Expired, Stage::Handled, Stage::Answered, Stage::Settled, Stage::Operated];
+pub const DECISIVE: [Stage; 8] = [
+    Stage::Accepted,
+    Stage::Pushed,
+    Stage::Expired,
+    Stage::Handled,
+    Stage::Answered,
+    Stage::Settled,
+    Stage::Compensated,
+    Stage::Operated,
+];
 /// The steps that only show in the trail. There may be any number of them, so nothing that runs for each message reads
 /// them back.
 pub const PASSING: [Stage; 2] = [Stage::Duplicate, Stage::Retried];
@@ -148,8 +163,8 @@ fn conclude(
     deliveries: &[DeliveryRow],
 ) -> (Outcome, Option<String>) {
     let handling = handled.and_then(|step| step.text("reason"));
-    if deliveries.iter().any(|delivery| delivery.state == Outcome::Queued) {
-        return (Outcome::Queued, handling);
+    if let Some(queued) = deliveries.iter().find(|delivery| delivery.state == Outcome::Queued) {
+        return (Outcome::Queued, queued.reason.clone().or(handling));
     }
     // The order of `Outcome` is from good to bad; what was sent again speaks by its resend.
     if let Some(worst) = deliveries.iter().max_by_key(|delivery| delivery.state) {
@@ -176,17 +191,24 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
                 }
             }
             Stage::Settled => {
-                let Some((id, state)) = ended(step) else { continue };
+                let Some((id, state)) = left_its_lane(step) else { continue };
                 let row = rows.entry(id.clone()).or_insert_with(|| DeliveryRow::queued(id, step));
+                // Also where the store's clock went back in between.
+                if state == Outcome::Queued && row.state != state {
+                    continue;
+                }
                 row.state = state;
                 row.reason = step.text("reason");
                 row.errcode = step.detail.get("errcode").and_then(Value::as_i64);
                 row.at = step.at;
+                row.care = Care::of(step, state);
+                (row.msgid, row.left_out) = (step.text("msgid"), step.text("left_out"));
             }
             Stage::Accepted
             | Stage::Duplicate
             | Stage::Expired
             | Stage::Retried
+            | Stage::Compensated
             | Stage::Operated
             | Stage::Exchanged
             | Stage::Forgotten => {}
@@ -195,14 +217,19 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
     for step in steps.iter().filter(|step| step.stage == Stage::Operated) {
         operate(&mut rows, step);
     }
-    rows.into_values().collect()
+    let mut rows: Vec<DeliveryRow> = rows.into_values().collect();
+    rows.iter_mut().for_each(|row| row.look_back(steps));
+    rows
 }
 
 /// What an operator did to a delivery.
 fn operate(rows: &mut BTreeMap<String, DeliveryRow>, step: &Step) {
     let Some((id, action)) = step.text("delivery").zip(step.text("action")) else { return };
     let Some(action) = ByHand::parse(&action) else { return };
-    let state = if action == ByHand::Resend { Outcome::Resent } else { action.state() };
+    let state = match action {
+        ByHand::Resend | ByHand::Repeat => Outcome::Resent,
+        ByHand::Delivered | ByHand::Discard | ByHand::Expire => action.state(),
+    };
     let reason = action.reason();
     if let Some(again) = step.text("resent_as") {
         rows.entry(again.clone()).or_insert_with(|| DeliveryRow::queued(again, step));
@@ -214,7 +241,8 @@ fn operate(rows: &mut BTreeMap<String, DeliveryRow>, step: &Step) {
 impl DeliveryRow {
     fn queued(id: String, step: &Step) -> Self {
         let request_id = step.request_id.clone();
-        Self { id, request_id, state: Outcome::Queued, reason: None, errcode: None, at: step.at }
+        let (state, at) = (Outcome::Queued, step.at);
+        Self { id, request_id, state, reason: None, errcode: None, at, care: None, msgid: None, left_out: None }
     }
 }
 
@@ -224,11 +252,11 @@ fn queued(step: &Step) -> impl Iterator<Item = String> {
     replies.into_iter().flatten().filter_map(|reply| Some(reply.get("id")?.as_str()?.to_owned()))
 }
 
-/// Which delivery a step ended, and how.
-fn ended(step: &Step) -> Option<(String, Outcome)> {
+/// Which delivery left its lane by a step, and how: it ended, or is `queued` until WeCom tells who got it.
+fn left_its_lane(step: &Step) -> Option<(String, Outcome)> {
+    use Outcome::{Dead, Delivered, Dropped, Queued, Unknown};
     let state = Outcome::parse(&step.text("state")?)?;
-    let is_end = matches!(state, Outcome::Delivered | Outcome::Dropped | Outcome::Dead | Outcome::Unknown);
-    is_end.then_some((step.text("delivery")?, state))
+    matches!(state, Queued | Delivered | Dropped | Dead | Unknown).then_some((step.text("delivery")?, state))
 }
 
 #[cfg(test)]
@@ -328,6 +356,21 @@ mod tests {
     }
 
     #[test]
+    fn what_awaits_a_member_is_queued_and_says_why_until_it_ends() {
+        let pushed = step(1, Stage::Pushed, "r1", json!({"replies": [{"id": "r1.0"}]}));
+        let awaiting = |at| {
+            step(at, Stage::Settled, "r1", json!({"delivery": "r1.0", "state": "queued", "reason": "awaiting_member"}))
+        };
+        let mut steps = vec![pushed, awaiting(2)];
+        assert_eq!(outcome(&steps), (Outcome::Queued, Some("awaiting_member".into())));
+        steps.push(settled(9, "r1.0", "delivered"));
+        assert_eq!(outcome(&steps), (Outcome::Delivered, Some("why delivered".into())));
+        // A clock that went back makes it wait no more.
+        steps[1] = awaiting(20);
+        assert_eq!(outcome(&steps).0, Outcome::Delivered);
+    }
+
+    #[test]
     fn an_operator_has_the_last_word() {
         let operated = |at, id: &str, action: &str, again: Option<&str>| {
             step(at, Stage::Operated, "r1", json!({"delivery": id, "action": action, "by": "ops", "resent_as": again}))
@@ -363,6 +406,9 @@ mod tests {
             reason: Some("why dead".into()),
             errcode: Some(7),
             at: 8,
+            care: None,
+            msgid: None,
+            left_out: None,
         };
         assert_eq!(rows, [expected]);
         // The store's clock went back in between.

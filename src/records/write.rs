@@ -8,12 +8,12 @@ use sqlx::{Any, AnyConnection, Encode, QueryBuilder, Row, Type};
 use super::dialect::Dialect;
 use super::stats::{Changes, CopyBatch, Known};
 use super::trail::{DECISIVE, DeliveryRow, Digest, MessageRow, Recorded, Step, fold};
-use super::{Records, RecordsError, archive};
+use super::{Records, RecordsError, archive, care, results};
 use crate::model::{MessageKey, now_ms};
 use crate::store::Stage;
 
 /// Characters that the columns of reasons and rules take in a database that counts them.
-const WORDS: usize = 1024;
+pub(super) const WORDS: usize = 1024;
 /// Rows a statement: past this size larger ones gain nothing, and a full one is prepared only once.
 pub(super) const ROWS: usize = 500;
 
@@ -48,55 +48,72 @@ impl Records {
             return Ok(());
         }
         let mut tx = self.writing().await?;
-        archive::write(&mut tx, self.dialect, &lines).await?;
+        self.write_in(&mut tx, lines, copies).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// As [`Records::write_with`], within a transaction that writes.
+    pub(super) async fn write_in(
+        &self,
+        tx: &mut AnyConnection,
+        lines: Vec<Recorded>,
+        copies: Option<&CopyBatch>,
+    ) -> Result<(), sqlx::Error> {
+        archive::write(tx, self.dialect, &lines).await?;
         let lines: Vec<Recorded> = lines.into_iter().filter(|line| !line.step.stage.is_of_session()).collect();
         let mut trails = Trails::new();
         for Recorded { message, key, step, .. } in &lines {
             let trail = trails.entry(*message).or_insert_with(|| Trail { key, steps: Vec::new() });
             trail.steps.push(step);
         }
-        let mut numbers = numbers(&mut tx, trails.keys()).await?;
-        let known = known_steps(&mut tx, &numbers).await?;
+        let mut numbers = numbers(tx, trails.keys()).await?;
+        let known = known_steps(tx, &numbers).await?;
 
         let mut messages = Vec::with_capacity(trails.len());
         let mut deliveries = Vec::with_capacity(trails.len());
+        let mut ends = Vec::new();
         let mut stats = Changes::new(&self.zone);
-        stats.stopped(&mut tx, &lines, &numbers).await?;
+        stats.stopped(tx, &lines, &numbers).await?;
         for (digest, Trail { key, steps }) in trails {
             let before: Vec<&Step> = numbers.get(&digest).and_then(|id| known.get(id)).into_iter().flatten().collect();
             let after: Vec<&Step> = before.iter().copied().chain(steps).collect();
             let (_, replied) = fold(before.iter().copied());
             let (row, replies) = fold(after.iter().copied());
             let parts = key.parts();
+            if let Some(task) = key.task_id().filter(|_| self.tells_results) {
+                let ended = replies.iter().filter(|row| results::is_told(row.state));
+                ends.extend(ended.map(|row| (task.clone(), parts.clone(), row.clone())));
+            }
             let before = Known { steps: before, deliveries: &replied };
             stats.of_message(&parts[0], &parts[1], &before, &Known { steps: after, deliveries: &replies });
             deliveries.extend(replies.into_iter().map(|reply| (digest, parts.clone(), reply)));
             messages.push((digest, parts, row));
         }
         for rows in messages.chunks(ROWS) {
-            upsert_messages(&mut tx, self.dialect, rows).await?;
+            upsert_messages(tx, self.dialect, rows).await?;
         }
         let new = messages.iter().map(|(digest, ..)| digest).filter(|digest| !numbers.contains_key(*digest));
-        let new = self::numbers(&mut tx, new).await?;
+        let new = self::numbers(tx, new).await?;
         numbers.extend(new);
         // Texts as keys, values read from JSON: writing it back can't fail.
         let details = lines.iter().map(|line| serde_json::to_string(&line.step.detail).unwrap_or_default());
         let rows: Vec<_> = lines.iter().zip(details).collect();
         for rows in pieces(&rows, |(_, detail)| detail.len()) {
-            insert_stages(&mut tx, self.dialect, rows, &numbers).await?;
+            insert_stages(tx, self.dialect, rows, &numbers).await?;
         }
         for rows in deliveries.chunks(ROWS) {
-            upsert_deliveries(&mut tx, self.dialect, rows, &numbers).await?;
+            upsert_deliveries(tx, self.dialect, rows, &numbers).await?;
         }
+        care::write(tx, self.dialect, &deliveries, &numbers).await?;
+        results::insert(tx, self.dialect, &ends).await?;
         if let Some(copies) = copies {
-            stats.batch(&mut tx, self.dialect, copies, now_ms()).await?;
+            stats.batch(tx, self.dialect, copies, now_ms()).await?;
         }
-        stats.write(&mut tx, self.dialect).await?;
-        Ok(tx.commit().await?)
+        stats.write(tx, self.dialect).await
     }
 
     /// Forgets up to `limit` messages that were received before `before` (Unix ms), with all that hangs on them, and about
-    /// as many exchanges. Answers whether there may be more.
+    /// as many exchanges and results that were told. Answers whether there may be more.
     ///
     /// # Errors
     /// [`RecordsError::Sql`].
@@ -109,7 +126,12 @@ impl Records {
                 .fetch_all(&mut *tx)
                 .await?;
         for ids in old.chunks(ROWS) {
-            for of in ["stages WHERE message", "deliveries WHERE message", "messages WHERE id"] {
+            for of in [
+                "stages WHERE message",
+                "deliveries WHERE message",
+                "unknown_pushes WHERE message",
+                "messages WHERE id",
+            ] {
                 let mut delete = QueryBuilder::new("DELETE FROM ");
                 delete.push(of);
                 push_in(&mut delete, ids.iter().copied());
@@ -117,8 +139,9 @@ impl Records {
             }
         }
         let more_exchanges = archive::prune(&mut tx, before, limit).await?;
+        let more_results = results::prune(&mut tx, before, limit).await?;
         tx.commit().await?;
-        Ok(old.len() == limit as usize || more_exchanges)
+        Ok(old.len() == limit as usize || more_exchanges || more_results)
     }
 }
 
@@ -197,7 +220,8 @@ fn known_step(row: &AnyRow) -> Result<Option<Step>, sqlx::Error> {
     Ok(Some(Step { at: row.try_get("at")?, stage, request_id: row.try_get("request_id")?, detail }))
 }
 
-type Parts = [String; 4];
+/// App, chat, sender and msg_id.
+pub(super) type Parts = [String; 4];
 
 async fn upsert_messages(
     db: &mut AnyConnection,

@@ -388,6 +388,7 @@ fn a_command_is_for_its_audience() {
         ("wm", External, "/query", "say command:query"),
         ("wm", External, "/echo hi", "run command:echo {\"text\":\"hi\"}"),
         ("zs", Internal, "/echo hi", "say command:echo"),
+        ("zs", Unknown, "/echo hi", "say command:echo"),
         ("wm", External, "/stop 1", "run command:stop {\"n\":1}"),
         ("boss", Internal, "/city 北京", "run command:city {\"c\":\"北京\"}"),
         ("Boss", Internal, "/city 北京", "say command:city"),

@@ -13,7 +13,7 @@ use crate::alarms::Kind;
 use crate::model::{Delivery, Outcome, RouteDigest};
 use crate::sender::route::NoRoute;
 use crate::store::{ClaimedReply, Fate, ParkReason};
-use crate::task::EXPIRED;
+use crate::task::{AWAITING_MEMBER, EXPIRED, PARTIAL, Recipient};
 use crate::wecom::verdict::{ChannelKind, RATE_WINDOW, Verdict};
 
 /// A delivery that certainly was not sent is tried so often in all.
@@ -40,6 +40,8 @@ pub(super) struct Tally {
     pub may_repeat: bool,
     /// Whether it is for several, of whom some may get what others don't.
     pub for_several: bool,
+    /// Whether a member has to confirm what WeCom took.
+    pub awaits_member: bool,
 }
 
 impl Tally {
@@ -47,8 +49,10 @@ impl Tally {
     pub fn of(head: &ClaimedReply, now: i64) -> Self {
         let ClaimedReply { attempts, refusals, failures, .. } = *head;
         let may_repeat = head.delivery.repeat_until.is_some_and(|until| now < until);
-        let for_several = head.delivery.push.as_ref().is_some_and(|push| push.to.is_several());
-        Self { attempts, refusals, failures, may_repeat, for_several }
+        let to = head.delivery.push.as_ref().map(|push| &push.to);
+        let for_several = to.is_some_and(Recipient::is_several);
+        let awaits_member = to.is_some_and(Recipient::awaits_member);
+        Self { attempts, refusals, failures, may_repeat, for_several, awaits_member }
     }
 }
 
@@ -131,6 +135,11 @@ impl Decision {
 /// back together.
 pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter: f64) -> Decision {
     match verdict {
+        // It has left its lane, and who gets it WeCom tells later.
+        Verdict::Delivered | Verdict::Partial if tally.awaits_member => {
+            let (state, reason) = (Some(Outcome::Queued), Some(AWAITING_MEMBER));
+            Decision { fate: Fate::Delivered, state, reason, alarm: None }
+        }
         Verdict::Delivered => {
             Decision { fate: Fate::Delivered, state: Some(Outcome::Delivered), reason: None, alarm: None }
         }
@@ -141,10 +150,10 @@ pub(super) fn decide(verdict: Verdict, tally: Tally, route: &RouteDigest, jitter
         Verdict::Paced(window) => Decision::ended(Outcome::Dropped, "paced", Some(window)).alarming(Kind::RateLimited),
         // The others have it, so it is never sent again.
         Verdict::Partial if tally.for_several => {
-            Decision { fate: Fate::Delivered, state: Some(Outcome::Delivered), reason: Some("partial"), alarm: None }
+            Decision { fate: Fate::Delivered, state: Some(Outcome::Delivered), reason: Some(PARTIAL), alarm: None }
         }
         // The one that it was for has not.
-        Verdict::Partial => Decision::ended(Outcome::Dead, "partial", None),
+        Verdict::Partial => Decision::ended(Outcome::Dead, PARTIAL, None),
         Verdict::Transient if tally.attempts + 1 < MAX_TRIES || tally.may_repeat => {
             let park = back_off(tally.attempts.max(tally.failures), jitter);
             Decision::again(park, ParkReason::Transient, "transient")
@@ -204,10 +213,12 @@ pub(super) enum AppState {
     Unsaid,
 }
 
-/// See [`AppState`]. A robot speaks for its own lane alone, and so do the others without a token.
+/// See [`AppState`]. A robot speaks for its own lane alone, and so do the others without a token. Customers have permissions and
+/// limits of their own, which must not hold up what goes to members.
 pub(super) fn app_state(channel: ChannelKind, verdict: Verdict) -> AppState {
     match verdict {
         _ if !channel.is_api() => AppState::Unsaid,
+        Verdict::Configuration | Verdict::Paced(_) if channel == ChannelKind::CustomerTask => AppState::Unsaid,
         Verdict::Configuration | Verdict::Token => AppState::Held,
         // 45009: of the API. 45033, which passes at once, is the lane's own affair.
         Verdict::Paced(window) if window >= RATE_WINDOW => AppState::Held,
@@ -330,6 +341,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_member_has_to_confirm_leaves_its_lane_and_is_not_delivered_yet() {
+        let decided = |verdict| decide(verdict, Tally { awaits_member: true, ..Tally::default() }, &route(), 0.0);
+        for taken in [Verdict::Delivered, Verdict::Partial] {
+            let decision = decided(taken);
+            assert_eq!((decision.state, decision.reason), (Some(Outcome::Queued), Some(AWAITING_MEMBER)));
+            assert_eq!((decision.fate, decision.alarm), (Fate::Delivered, None));
+        }
+        assert_eq!(decided(Verdict::Unknown).state, Some(Outcome::Unknown), "a repeat would be a second message");
+    }
+
+    #[test]
     fn after_an_attempt_without_an_answer_only_a_delivery_tells() {
         let after = |verdict, tally| decide(verdict, tally, &route(), 0.0).after_unanswered();
         assert_eq!(after(Verdict::Delivered, tally(1, 0, 1)).state, Some(Outcome::Delivered));
@@ -385,6 +407,10 @@ mod tests {
             for channel in [ChannelKind::AppMessage, ChannelKind::AppChat] {
                 assert_eq!(app_state(channel, verdict), expected, "{channel:?} {verdict:?}");
             }
+            // Customers have permissions and limits of their own.
+            let is_theirs = matches!(verdict, Verdict::Configuration | Verdict::Paced(_));
+            let of_customers = if is_theirs { Unsaid } else { expected };
+            assert_eq!(app_state(ChannelKind::CustomerTask, verdict), of_customers, "{verdict:?}");
             for channel in [ChannelKind::GroupRobot, ChannelKind::ResponseUrl, ChannelKind::JsonGateway] {
                 assert_eq!(app_state(channel, verdict), Unsaid, "{channel:?} {verdict:?}");
             }

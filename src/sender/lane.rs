@@ -3,8 +3,8 @@
 //! What always holds:
 //!
 //! - The guard runs before every begin, and a request is written only right after `Go`.
-//! - A head whose earlier attempt has no answer (its process died, or WeCom said nothing) is sent again only while its channel
-//!   knows the repeat; else it ends as `unknown`, with all that its request carried.
+//! - A head whose earlier attempt has no answer (its process died, or WeCom said nothing), be it its own or that of the delivery
+//!   that it repeats, is sent only while its channel knows the repeat; else it ends as `unknown`, with all that its request carried.
 //! - While an app is held, its lanes are given back as they are.
 //! - A settle that the store did not answer is repeated as it is for as long as the lease can be ours, so that a short
 //!   outage makes no false `unknown`.
@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::settings;
 use crate::crash::{self, Point};
-use crate::model::{Delivery, now_ms};
+use crate::model::{Delivery, Outcome, now_ms};
 use crate::sender::channel::Wire;
 use crate::sender::coalesce::Parcel;
 use crate::sender::fate::{AppState, Decision, Tally, app_state, decide_together};
@@ -111,10 +111,14 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
         }
         Ready::Leave => return None,
     };
-    let decision = if head.begun { decision.after_unanswered() } else { decision };
+    let decision = if head.begun || delivery.is_repeat() { decision.after_unanswered() } else { decision };
     let settled: Vec<&Delivery> = deliveries(head).take(spoken_of).collect();
     settled.iter().for_each(|delivery| trail::log_decision(delivery, &decision));
     alarm(context, &settled, &decision, sent.as_ref());
+    let ended = decision.state.filter(|state| *state != Outcome::Queued);
+    if let Some(state) = ended.filter(|_| delivery.push.is_some()) {
+        context.metrics.push_ended(&delivery.app, state);
+    }
     let route = route.ok();
     let go_on = route.as_ref().filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
         route: route.digest.clone(),
@@ -149,14 +153,14 @@ async fn ready(
     route: Result<Route, NoRoute>,
     carried: usize,
 ) -> Ready {
-    if begun.is_none() {
-        if head.begun && !Tally::of(head, now_ms()).may_repeat {
-            return Ready::End(Decision::left_open(&head.delivery));
-        }
-        if now_ms() > head.delivery.expires_at {
-            let is_push = head.delivery.push.is_some();
-            return Ready::End(if is_push { Decision::expired() } else { Decision::too_old() });
-        }
+    // A repeat may have been begun with the settle before it, and its window be over by then.
+    let was_sent = head.delivery.is_repeat() || (begun.is_none() && head.begun);
+    if was_sent && !Tally::of(head, now_ms()).may_repeat {
+        return Ready::End(Decision::left_open(&head.delivery));
+    }
+    if begun.is_none() && now_ms() > head.delivery.expires_at {
+        let is_push = head.delivery.push.is_some();
+        return Ready::End(if is_push { Decision::expired() } else { Decision::too_old() });
     }
     let route = match route {
         Ok(route) => route,
@@ -239,7 +243,9 @@ fn alarm(context: &Context, settled: &[&Delivery], decision: &Decision, sent: Op
         return;
     }
     let why = sent.map_or_else(|| decision.reason.unwrap_or_default().to_owned(), Sent::in_words);
-    for delivery in settled {
+    // A push that is unknown is the compensator's, which calls a person where nothing else is left.
+    let is_compensators = |delivery: &Delivery| kind == Kind::Unknown && delivery.push.is_some();
+    for delivery in settled.iter().filter(|delivery| !is_compensators(delivery)) {
         context.alarms.raise(if kind == Kind::NotTried {
             Alarm::of_process(kind, &why)
         } else {

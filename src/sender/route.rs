@@ -15,7 +15,7 @@ use url::Url;
 use crate::config::is_loopback;
 use crate::config::settings::{App, AppKind, Chat, ChatWay, OnUnknown, Settings};
 use crate::model::{ChatKind, Delivery, MessageKey, ReplyTo, RouteDigest, Secret, now_ms};
-use crate::sender::channel::{AppChat, AppMessage, Channel, GroupRobot, JsonGateway, ResponseUrl};
+use crate::sender::channel::{AppChat, AppMessage, Channel, CustomerTask, GroupRobot, JsonGateway, ResponseUrl};
 use crate::store::Pace;
 use crate::task::Recipient;
 use crate::wecom::verdict::ChannelKind;
@@ -227,7 +227,7 @@ impl Routes {
         }
     }
 
-    /// How a push reaches its recipient now: a chat by its own entry, or by its app's gateway; members by their app alone. `chat` is
+    /// How a push reaches its recipient now: a chat by its own entry, or by its app's gateway; members and customers by their app alone. `chat` is
     /// the chat of its lane.
     ///
     /// # Errors
@@ -242,6 +242,10 @@ impl Routes {
                 let api = app.api.clone().ok_or(NoRoute::Missing)?;
                 let message = AppMessage::to_set(api, set.clone(), on_unknown);
                 Ok(Route::new(message.digest(), message, Flow::of(app, chat)))
+            }
+            (Recipient::Customers(set), _) => {
+                let task = CustomerTask::new(app.api.clone().ok_or(NoRoute::Missing)?, set.clone());
+                Ok(Route::new(task.digest(), task, Flow::of(app, chat)))
             }
         }
     }

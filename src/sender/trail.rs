@@ -3,6 +3,7 @@
 //! Contents are told by digest, in logs as `[log] content` says; what did not end well is kept to be sent again by hand, and never
 //! shown. What WeCom and the network said comes cleaned from [`crate::wecom::verdict`] and [`super::channel`].
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -11,11 +12,14 @@ use tracing::{error, info, warn};
 use crate::model::{Delivery, Outcome, ReplyTo, content_digest, first_id, now_ms};
 use crate::sender::fate::Decision;
 use crate::store::{CONTENT, ChildChange, Line, Stage};
-use crate::task::PushState;
+use crate::task::{AWAITING_MEMBER, PushState, RecipientState, Who};
 use crate::wecom::verdict::{ChannelKind, Receipt, Reply, Verdict};
 
 /// A larger delivery is not kept for an operator to send again, in bytes of JSON: the journal is no file store.
 const MOST_KEPT: usize = 32 * 1024;
+
+/// Why a recipient gets nothing of what WeCom took for the others.
+const LEFT_OUT: &str = "left_out";
 
 /// One request and what came of it.
 #[derive(Debug)]
@@ -72,7 +76,8 @@ pub(super) fn child(delivery: &Delivery, decision: &Decision, sent: Option<&Sent
         Reply::Taken(receipt) => Some(receipt.clone()),
         Reply::Http { .. } | Reply::NotTried(_) | Reply::NotWritten(_) | Reply::NoAnswer(_) => None,
     });
-    let Receipt { msgid, left_out } = receipt.unwrap_or_default();
+    let Receipt { msgid, left_out, failed } = receipt.unwrap_or_default();
+    let awaits_member = decision.reason == Some(AWAITING_MEMBER);
     let state = PushState {
         state: decision.state.unwrap_or(Outcome::Queued),
         reason: decision.reason.map(str::to_owned),
@@ -80,8 +85,23 @@ pub(super) fn child(delivery: &Delivery, decision: &Decision, sent: Option<&Sent
         msgid,
         left_out,
         sent_as: (first_id(&delivery.id) != delivery.id).then(|| delivery.id.clone()),
+        is_repeat: delivery.is_repeat(),
+        recipients: if awaits_member { recipients(delivery, &failed) } else { Vec::new() },
     };
     ChildChange::of(delivery, state)
+}
+
+/// Those of whom WeCom will tell, and those whom it left out at once.
+fn recipients(delivery: &Delivery, failed: &[String]) -> Vec<RecipientState> {
+    let failed: HashSet<&str> = failed.iter().map(String::as_str).collect();
+    let state = |who: Who| {
+        let (Who::Customer(id) | Who::Chat(id)) = &who;
+        match failed.contains(id.as_str()) {
+            true => RecipientState { state: Outcome::Dead, reason: Some(LEFT_OUT.into()), who, at: None },
+            false => RecipientState::queued(who),
+        }
+    };
+    delivery.push.iter().flat_map(|push| push.to.told_later()).map(state).collect()
 }
 
 fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
@@ -108,7 +128,7 @@ fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
                 put("errcode", (*errcode).into());
                 put("errmsg", errmsg.as_str().into());
             }
-            Reply::Taken(Receipt { msgid, left_out }) => {
+            Reply::Taken(Receipt { msgid, left_out, .. }) => {
                 put("errcode", 0.into());
                 for (name, told) in [("msgid", msgid), ("left_out", left_out)] {
                     told.iter().for_each(|told| drop(put(name, told.as_str().into())));
@@ -139,9 +159,10 @@ fn kept(delivery: &Delivery) -> Result<Value, &'static str> {
     if content.to_string().len() > MOST_KEPT { Err("too_large") } else { Ok(content) }
 }
 
-/// What is shown as the chat's last error. What a dead chat drops leaves the error that killed it.
+/// What is shown as the chat's last error. What a dead chat drops leaves the error that killed it; that a member has to
+/// confirm something is none.
 pub(super) fn last_error(decision: &Decision, sent: Option<&Sent>) -> Option<String> {
-    let reason = decision.reason.filter(|reason| *reason != "chat_dead")?;
+    let reason = decision.reason.filter(|reason| !["chat_dead", AWAITING_MEMBER].contains(reason))?;
     Some(sent.map_or_else(|| reason.to_owned(), Sent::in_words))
 }
 
@@ -173,7 +194,19 @@ pub(super) fn log_decision(delivery: &Delivery, decision: &Decision) {
     let state = decision.state.map_or("retried", Outcome::as_str);
     let [app, chat_id, sender_key, msg_id] = delivery.key.parts();
     let (request_id, id) = (&delivery.request_id, &delivery.id);
-    if decision.alarm.is_some() {
+    if reason == AWAITING_MEMBER {
+        info!(
+            request_id,
+            app,
+            chat_id,
+            sender_key,
+            msg_id,
+            delivery = id,
+            state,
+            reason,
+            "taken; a member has to send it"
+        );
+    } else if decision.alarm.is_some() {
         error!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "alarm: not delivered");
     } else {
         let partly = decision.state == Some(Outcome::Delivered);

@@ -3,10 +3,11 @@
 //! - `webhook`: group robots, known by their keys, and their uploads;
 //! - `api`: `gettoken`, `agent/get`, `message/send`, `appchat/send`;
 //! - `contacts`: `externalcontact/get`, `externalcontact/groupchat/get`;
+//! - `customers`: `externalcontact/add_msg_template`, and what is told of it;
 //! - `once`: an aibot's `response_url`s, and a plain JSON gateway;
 //! - `desk`: what all of them have in common.
 //!
-//! Each address that can be sent to is an outlet with a key: a robot's own, `message/send:<member>` (of several: `message/send:<users>;<parties>;<tags>`), `appchat/send:<chat>`,
+//! Each address that can be sent to is an outlet with a key: a robot's own, `message/send:<member>` (of several: `message/send:<users>;<parties>;<tags>`), `appchat/send:<chat>`, `add_msg_template:<ids>`,
 //! `response:<code>`, `json:<conversation>`, and `gettoken`. It belongs to one chat. A send counts as arrived when WeCom would
 //! have taken it: errcode 0, or an answer that was delayed or cut after the request was read; a refusal or a broken
 //! gateway's 5xx is no arrival, nor is a repeat that its outlet knows. What the fake checks by itself goes to the [`Ledger`]:
@@ -15,6 +16,7 @@
 
 mod api;
 mod contacts;
+mod customers;
 mod desk;
 mod message;
 mod once;
@@ -58,6 +60,14 @@ pub fn members(users: &str, parties: &str, tags: &str) -> String {
 /// The outlet of a group that an app made, by `appchat/send`.
 pub fn app_chat(chat: &str) -> String {
     format!("appchat/send:{chat}")
+}
+
+/// The outlet of `externalcontact/get_groupmsg_send_result`.
+pub const SEND_RESULT: &str = "externalcontact/get_groupmsg_send_result";
+
+/// The outlet of customers, or of their groups, by `externalcontact/add_msg_template`.
+pub fn customers(ids: &[&str]) -> String {
+    format!("add_msg_template:{}", ids.join("|"))
 }
 
 /// The outlet of a `response_url`.
@@ -108,6 +118,7 @@ impl FakeWeCom {
         let router = webhook::router()
             .merge(api::router())
             .merge(contacts::router())
+            .merge(customers::router())
             .merge(once::router())
             .with_state(Arc::clone(&desk))
             .merge(service::router(Arc::clone(&service)))
@@ -169,6 +180,12 @@ impl FakeWeCom {
     /// Sets up a customer group: its `group_chat`.
     pub fn customer_group(&self, chat: &str, group: Value) {
         self.desk.outlets().book.groups.insert(chat.to_owned(), group);
+    }
+
+    /// The members who were asked to send something to these do what they do: each recipient with the status that
+    /// WeCom tells of them (1 sent, 2 no friend, 3 over the limit).
+    pub fn confirm(&self, ids: &[&str], statuses: &[(&str, i64)]) {
+        self.desk.outlets().asked.confirm(&customers(ids), statuses);
     }
 
     /// How many tokens were given out.

@@ -27,10 +27,15 @@ pub enum Stage {
     Answered,
     /// A delivery was tried and will be tried again: `delivery`, `reason`, `errcode`, `elapsed_ms`.
     Retried,
-    /// A delivery ended: `delivery`, `state`, `reason`, `errcode`, `elapsed_ms`, `latency_ms`; [`CONTENT`] where it may be
-    /// sent again, or why that can't be: `not_kept`.
+    /// A delivery ended, or (`state` is `queued` then) left its lane while WeCom is still to tell who got it: `delivery`,
+    /// `state`, `reason`, `errcode`, `elapsed_ms`, `latency_ms`; [`CONTENT`] where it may be sent again, or why that can't be:
+    /// `not_kept`; `by`, where WeCom said so later.
     Settled,
-    /// An operator ended a delivery by hand: `delivery`, `action`, `by` (whose token), `resent_as`.
+    /// A push's delivery that ended unknown was looked at, and nothing could be done: `delivery`, `action` (`waits`, `gave_up`),
+    /// `by`, `looks`, `next_at` (Unix ms).
+    Compensated,
+    /// A delivery was ended by hand: `delivery`, `action`, `by` (whose token, or `compensator`), `resent_as`; of a `repeat` also
+    /// `looks` and `next_at`, as of a compensated one.
     Operated,
     /// Something was said in a session, for the archive: `turns`, and `vars` where it knows them. Its key names the session
     /// and the message.
@@ -51,6 +56,7 @@ impl Stage {
             Self::Answered => "answered",
             Self::Retried => "retried",
             Self::Settled => "settled",
+            Self::Compensated => "compensated",
             Self::Operated => "operated",
             Self::Exchanged => "exchanged",
             Self::Forgotten => "forgotten",
@@ -59,9 +65,9 @@ impl Stage {
     /// The reverse of [`Stage::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
         use Stage::*;
-        [Accepted, Pushed, Duplicate, Expired, Handled, Answered, Retried, Settled, Operated, Exchanged, Forgotten]
-            .into_iter()
-            .find(|s| s.as_str() == word)
+        let sent = [Accepted, Pushed, Duplicate, Expired, Handled, Answered, Retried, Settled];
+        let after = [Compensated, Operated, Exchanged, Forgotten];
+        sent.into_iter().chain(after).find(|s| s.as_str() == word)
     }
     /// Whether its line is of a session and not of a message's trail.
     pub fn is_of_session(self) -> bool {

@@ -46,7 +46,9 @@ pub use notes::{Note, NoteWrite, Noted};
 pub use operators::{ByHand, CONFIRMED, DISCARDED, Operated, Operation, Tuning};
 pub use options::Options;
 pub use outage::Outage;
-pub use pushes::{Child, ChildChange, NewPush, Opened, Pushed, Pushes, TaskOpening, TaskProgress, TaskStatus};
+pub use pushes::{
+    Child, ChildChange, NewPush, Opened, Pushed, Pushes, Revision, TaskOpening, TaskProgress, TaskStatus,
+};
 pub use session::{Exchange, Remembered};
 pub use spool::{Appended, Spool, Spooled};
 pub use status::{ChatStatus, Depth, LOOKED_AT, ParkedFor};

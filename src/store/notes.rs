@@ -48,6 +48,14 @@ impl Note {
     pub fn group(app: &str, chat: &str) -> Self {
         Self(format!("asked:group:{}:{}", encode(app), encode(chat)))
     }
+    /// That WeCom was asked who got a push, and is not to be asked again yet. Its lock: whoever asks.
+    pub fn awaiting(delivery: &str) -> Self {
+        Self(format!("asked:push:{}", encode(delivery)))
+    }
+    /// Its lock: whoever tells producers of push tasks how they ended, just now.
+    pub fn results() -> Self {
+        Self("results".to_owned())
+    }
     /// The name as stores write it.
     pub fn as_str(&self) -> &str {
         &self.0

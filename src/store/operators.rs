@@ -37,6 +37,9 @@ pub enum ByHand {
     /// It did not arrive, and its task says that it is too late now.
     #[serde(skip_deserializing)]
     Expire,
+    /// The same bytes are sent once more, because the far side knows the repeat.
+    #[serde(skip_deserializing)]
+    Repeat,
 }
 
 impl ByHand {
@@ -47,18 +50,20 @@ impl ByHand {
             Self::Delivered => "delivered",
             Self::Discard => "discard",
             Self::Expire => "expire",
+            Self::Repeat => "repeat",
         }
     }
 
     /// The reverse of [`ByHand::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Resend, Self::Delivered, Self::Discard, Self::Expire].into_iter().find(|action| action.as_str() == word)
+        let all = [Self::Resend, Self::Delivered, Self::Discard, Self::Expire, Self::Repeat];
+        all.into_iter().find(|action| action.as_str() == word)
     }
 
     /// The state that the delivery, or the one in its place, comes into.
     pub fn state(self) -> Outcome {
         match self {
-            Self::Resend => Outcome::Queued,
+            Self::Resend | Self::Repeat => Outcome::Queued,
             Self::Delivered => Outcome::Delivered,
             Self::Discard | Self::Expire => Outcome::Dropped,
         }
@@ -67,7 +72,7 @@ impl ByHand {
     /// Why it is in that state.
     pub fn reason(self) -> Option<&'static str> {
         match self {
-            Self::Resend => None,
+            Self::Resend | Self::Repeat => None,
             Self::Delivered => Some(CONFIRMED),
             Self::Discard => Some(DISCARDED),
             Self::Expire => Some(EXPIRED),

@@ -2,7 +2,7 @@
 //!
 //! The parent stands in a slot of its own and says what the task is (a digest), how far its deliveries are handed to their lanes
 //! (a cursor), and whether all are. The child stands in its lane's slot: it is set in the step that queues the delivery and changed in
-//! the step that settles it. A task that comes again finds its parent done and is passed over; one that stopped half-way queues
+//! the step that settles it, or that WeCom tells more in ([`Pushes::revise`]). A task that comes again finds its parent done and is passed over; one that stopped half-way queues
 //! its children again, each at most once. Both are kept for the same time.
 
 use std::time::Duration;
@@ -113,6 +113,19 @@ impl ChildChange {
     }
 }
 
+/// What is heard of a delivery after it left its lane.
+#[derive(Clone, Debug)]
+pub struct Revision {
+    /// Its lane.
+    pub lane: Lane,
+    /// [`Child::at`] as it was read: whoever changed the child since knows better.
+    pub seen: i64,
+    /// What changes of the child.
+    pub change: ChildChange,
+    /// What the trail says of it.
+    pub lines: Vec<Line>,
+}
+
 /// A task and its deliveries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskStatus {
@@ -159,6 +172,10 @@ pub trait Pushes: Send + Sync {
 
     /// Notes how far tasks have come.
     async fn advance_tasks(&self, batch: Vec<TaskProgress>) -> Result<()>;
+
+    /// Changes what is said of a delivery; `false` where somebody did since it was read. Of one that is not known any more only
+    /// the lines are left.
+    async fn revise(&self, revision: Revision) -> Result<bool>;
 
     /// A task as it stands.
     async fn task(&self, task_id: &str) -> Result<Option<TaskStatus>>;

@@ -93,8 +93,8 @@ pub struct Depth {
     pub out_leases: u64,
     /// When the message was taken that waits in front of the inbound lane whose turn is next, Unix ms.
     pub oldest_message: Option<i64>,
-    /// When the oldest message was taken whose reply waits or is being sent, Unix ms; of the lanes that were looked at, at most
-    /// [`LOOKED_AT`] of a kind and shard. Those of pushes alone have no say.
+    /// When the oldest message (or push) was taken whose delivery waits or is being sent, Unix ms; of the lanes that were looked
+    /// at, at most [`LOOKED_AT`] of a kind and shard.
     pub oldest_reply: Option<i64>,
     /// Journal lines not yet written to the records.
     pub journal: u64,

@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::KafkaStand;
 use crate::model::Outcome;
 use crate::store::Depth;
 use crate::wecom::verdict::{ChannelKind, Verdict};
@@ -60,9 +61,12 @@ pub struct Metrics {
     callbacks: Family<AppResult, Counter>,
     messages: Family<AppResult, Counter>,
     tasks: Family<SourceResult, Counter>,
+    pushes: Family<AppResult, Counter>,
     sends: Family<ChannelVerdict, Counter>,
     store_errors: Family<Kind, Counter>,
     journal_lines: Family<Kind, Counter>,
+    unknown_pushes: Family<Kind, Gauge>,
+    compensations: Family<Kind, Counter>,
     alarms: Family<Kind, Counter>,
     alarms_lost: Family<Kind, Counter>,
     ack: Histogram,
@@ -80,6 +84,8 @@ pub struct Metrics {
     spool_fill: Gauge<f64, AtomicU64>,
     spooled: Counter,
     replayed: Counter,
+    kafka: Family<Kind, Gauge>,
+    results_told: Counter,
 }
 
 /// Upper bounds in seconds: an ack takes microseconds, a paced reply minutes.
@@ -94,9 +100,12 @@ impl Default for Metrics {
             callbacks: Family::default(),
             messages: Family::default(),
             tasks: Family::default(),
+            pushes: Family::default(),
             sends: Family::default(),
             store_errors: Family::default(),
             journal_lines: Family::default(),
+            unknown_pushes: Family::default(),
+            compensations: Family::default(),
             alarms: Family::default(),
             alarms_lost: Family::default(),
             ack: seconds(),
@@ -113,6 +122,8 @@ impl Default for Metrics {
             spool_fill: Gauge::default(),
             spooled: Counter::default(),
             replayed: Counter::default(),
+            kafka: Family::default(),
+            results_told: Counter::default(),
         };
         new.name_counters();
         new.name_histograms();
@@ -133,9 +144,10 @@ impl Metrics {
         r.register("messages", "Messages handled by app and outcome", self.messages.clone());
         r.register(
             "push_tasks",
-            "Push tasks handed over, by way in and result (taken, repeat, refused, full, faulty)",
+            "Push tasks handed over, by way in and result (taken, repeat, refused, full, faulty, dead_letter)",
             self.tasks.clone(),
         );
+        r.register("pushes", "Deliveries of push tasks that ended, by app and state", self.pushes.clone());
         r.register("sends", "Requests to WeCom by channel and verdict", self.sends.clone());
         r.register("store_errors", "Store calls that failed, by verb", self.store_errors.clone());
         r.register(
@@ -145,12 +157,19 @@ impl Metrics {
         );
         r.register("alarms", "Alarms raised, by kind, those held back too", self.alarms.clone());
         r.register(
+            "compensations",
+            "Looks at unknown pushes, by what came of them (confirmed, resent, repeated, waits, gave_up)",
+            self.compensations.clone(),
+        );
+        r.register(
             "alarms_lost",
             "Alarms that nobody was told of, by where they were lost (queue, windows, robot, hook)",
             self.alarms_lost.clone(),
         );
+        r.register("results_told", "Ends of pushed deliveries written to the results topic", self.results_told.clone());
         r.register("spooled", "Messages acked into the spool while the store did not take them", self.spooled.clone());
         r.register("replayed", "Spooled messages that the store took", self.replayed.clone());
+        r.register("results_told", "Ends of pushed deliveries written to the results topic", self.results_told.clone());
     }
 
     fn name_histograms(&mut self) {
@@ -172,16 +191,31 @@ impl Metrics {
 
     fn name_gauges(&mut self) {
         let r = &mut self.registry;
+        r.register(
+            "kafka",
+            "How Kafka is read, by what is counted (partitions of ours, their lag, tasks in flight, up: 1 or 0)",
+            self.kafka.clone(),
+        );
         r.register("depth", "What waits in the store, its lanes and its journal lines, by kind", self.depth.clone());
         r.register("parked_lanes", "Chats that are set aside, by reason", self.parked.clone());
         r.register("leases", "Lanes in work, by what they hold, over all processes of the store", self.leases.clone());
         r.register(
             "oldest_wait_seconds",
-            "Age of the oldest message that waits for a worker, and of the oldest whose reply waits or is being sent; 0: none",
+            "Age of the oldest message that waits for a worker (message), and of the oldest whose delivery, a push's too, waits or is being sent (reply); 0: none",
             self.oldest_wait.clone(),
+        );
+        r.register(
+            "unknown_pushes",
+            "Deliveries of pushes in the records that nobody knows of whether they arrived (looked_after, for_a_person)",
+            self.unknown_pushes.clone(),
         );
         r.register("spool_fill_ratio", "How full the spool is, 0 to 1", self.spool_fill.clone());
         r.register("spool_depth", "Messages in the spool, acked and not yet in the store", self.spool_depth.clone());
+        r.register(
+            "kafka",
+            "How Kafka is read, by what is counted (partitions of ours, their lag, tasks in flight, up: 1 or 0)",
+            self.kafka.clone(),
+        );
     }
 
     /// What is rare and watched is there before it happens: a rate sees no rise where a counter begins at 1.
@@ -232,6 +266,10 @@ impl Metrics {
     pub fn task(&self, source: &'static str, result: &'static str) {
         self.tasks.get_or_create(&SourceResult { source, result }).inc();
     }
+    /// A delivery of a push task ended.
+    pub fn push_ended(&self, app: &str, state: Outcome) {
+        self.pushes.get_or_create(&AppResult { app: app.to_owned(), result: state.as_str() }).inc();
+    }
     /// A request to WeCom ended.
     pub fn sent(&self, channel: &'static str, verdict: &'static str, took: Duration) {
         self.sends.get_or_create(&ChannelVerdict { channel, verdict }).inc();
@@ -250,6 +288,16 @@ impl Metrics {
         for (kind, count) in [("recorded", recorded), ("unreadable", unreadable)] {
             self.journal_lines.get_or_create(&Kind { kind }).inc_by(count as u64);
         }
+    }
+    /// So many pushes are unknown now, by who looks after them.
+    pub fn unknown_pushes(&self, looked_after: u64, for_a_person: u64) {
+        for (kind, count) in [("looked_after", looked_after), ("for_a_person", for_a_person)] {
+            self.unknown_pushes.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+    /// An unknown push was looked at.
+    pub fn compensated(&self, kind: &'static str) {
+        self.compensations.get_or_create(&Kind { kind }).inc();
     }
     /// An alarm was raised.
     pub fn alarm(&self, kind: &'static str) {
@@ -307,6 +355,19 @@ impl Metrics {
     pub fn spool(&self, messages: u64, percent: u64) {
         self.spool_depth.set(whole(messages));
         self.spool_fill.set(percent as f64 / 100.0);
+    }
+    /// How Kafka is read now.
+    pub fn kafka(&self, stand: KafkaStand) {
+        let KafkaStand { up, partitions, lag, in_flight } = stand;
+        let kinds =
+            [("up", up.into()), ("partitions", partitions as u64), ("lag", lag), ("in_flight", in_flight as u64)];
+        for (kind, value) in kinds {
+            self.kafka.get_or_create(&Kind { kind }).set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
+    }
+    /// A result was written to its topic.
+    pub fn result_told(&self) {
+        self.results_told.inc();
     }
     /// The OpenMetrics text.
     pub fn render(&self) -> String {

@@ -1,7 +1,8 @@
-//! What the gateway says of itself: logs, metrics, and whether its loops are alive.
+//! What the gateway says of itself: logs, metrics, and whether its loops are alive, how Kafka stands.
 
 pub mod content;
 pub mod health;
+mod kafka;
 pub mod logs;
 pub mod metrics;
 mod recent;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use crate::alarms::Alarms;
 pub use content::LogContent;
 pub use health::Health;
+pub use kafka::{KafkaStand, KafkaView};
 pub use metrics::Metrics;
 pub use recent::{Callback, Recent};
 

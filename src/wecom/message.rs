@@ -3,7 +3,7 @@
 //! WeCom refuses a whole message that is one byte too long (40058, 45002) or cuts it without a word, and refuses a missing
 //! field only after it has cost one of the robot's 20 messages a minute. So both are settled before anything is queued.
 //! Sources, under developer.work.weixin.qq.com/document/path: 99110 (group robots), 90236 (`message/send`), 90248
-//! (`appchat/send`), 101138 (an aibot's `response_url`).
+//! (`appchat/send`), 92135 (`add_msg_template`), 101138 (an aibot's `response_url`).
 //!
 //! What always holds: limits are bytes; parts come in reading order and say all that the message said; a message
 //! keeps its `msgtype` and that one body, nothing else: where it goes is never its own to say.
@@ -79,6 +79,9 @@ pub const APP_CHAT: Limits = Limits {
         ("textcard", check::textcard),
     ],
 };
+
+/// What `externalcontact/add_msg_template` takes as its text; its attachments stand beside that.
+pub const CUSTOMER_TASK: Limits = Limits { text: 4000, markdown: 0, markdown_v2: 0, whole: &[] };
 
 /// What a plain JSON gateway takes: texts, as long as WeCom behind it lets them be.
 pub const JSON_GATEWAY: Limits = Limits { text: 2048, markdown: 0, markdown_v2: 0, whole: &[] };

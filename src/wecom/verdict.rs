@@ -34,6 +34,8 @@ pub enum ChannelKind {
     AppMessage,
     /// `appchat/send`.
     AppChat,
+    /// `externalcontact/add_msg_template`.
+    CustomerTask,
     /// A smart robot's single-use address.
     ResponseUrl,
     /// A plain JSON gateway.
@@ -51,6 +53,7 @@ impl ChannelKind {
             Self::GroupRobot => "group_robot",
             Self::AppMessage => "app_message",
             Self::AppChat => "app_chat",
+            Self::CustomerTask => "customer_task",
             Self::ResponseUrl => "response_url",
             Self::JsonGateway => "json_gateway",
         }
@@ -60,7 +63,7 @@ impl ChannelKind {
     /// can be mended by a refresh.
     pub fn is_api(self) -> bool {
         match self {
-            Self::AppMessage | Self::AppChat => true,
+            Self::AppMessage | Self::AppChat | Self::CustomerTask => true,
             Self::GroupRobot | Self::ResponseUrl | Self::JsonGateway => false,
         }
     }
@@ -89,10 +92,12 @@ pub enum Reply {
 /// What WeCom says of a message that it took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receipt {
-    /// By which it could be recalled; `message/send` alone gives one.
+    /// By which it could be recalled, or asked about; `message/send` and `add_msg_template` alone give one.
     pub msgid: Option<String>,
     /// Who is left out of those that it was for, in WeCom's words: `invaliduser u1|u2, unlicenseduser u3`.
     pub left_out: Option<String>,
+    /// Each of the customers or groups that `add_msg_template` leaves out.
+    pub failed: Vec<String>,
 }
 
 /// What it means.
@@ -173,7 +178,7 @@ fn by_errcode(channel: ChannelKind, errcode: i64) -> Verdict {
         93000 | 93008 | 40050 | 86001 | 86003 | 86008 | 49008 | 90501 | 90509 => match channel {
             ChannelKind::GroupRobot | ChannelKind::AppChat | ChannelKind::JsonGateway => Verdict::ChatGone,
             // One address was refused, and the next message brings its own.
-            ChannelKind::AppMessage | ChannelKind::ResponseUrl => Verdict::Rejected,
+            ChannelKind::AppMessage | ChannelKind::CustomerTask | ChannelKind::ResponseUrl => Verdict::Rejected,
         },
         // Secret, corp id, agent id, missing parameters of ours, another app's token.
         40001 | 40013 | 40056 | 41002 | 41004 | 301002 => Verdict::Configuration,
@@ -189,20 +194,27 @@ fn by_errcode(channel: ChannelKind, errcode: i64) -> Verdict {
 /// Lists of `message/send` that name who is left out (document/path/90236): an errcode 0 does not say that all got it.
 const LEFT_OUT: [&str; 4] = ["invaliduser", "invalidparty", "invalidtag", "unlicenseduser"];
 
+/// The list of `add_msg_template` of who is left out (document/path/92135).
+const FAILED: &str = "fail_list";
+
 /// What an HTTP answer says. `errcode` counts as an integer or as a text of one ("0"); a body without it, or that is
 /// no JSON, is an answer that says nothing. `errmsg` is kept without our own address, at most 200 characters.
 pub fn read_answer(status: u16, body: &[u8]) -> Reply {
     let Ok(answer) = serde_json::from_slice::<Value>(body) else { return Reply::Http { status, code: None } };
     let errcode = &answer["errcode"];
     let errcode = errcode.as_i64().or_else(|| errcode.as_str()?.parse().ok());
-    let left_out = LEFT_OUT.iter().filter_map(|name| {
-        let who = answer[name].as_str().filter(|who| !who.is_empty())?;
-        Some(format!("{name} {who}"))
-    });
     if errcode == Some(0) && (200..300).contains(&status) {
-        let left_out: Vec<_> = left_out.collect();
+        let left_out = LEFT_OUT.iter().filter_map(|name| {
+            let who = answer[name].as_str().filter(|who| !who.is_empty())?;
+            Some(format!("{name} {who}"))
+        });
+        let failed = answer[FAILED].as_array().into_iter().flatten();
+        let failed: Vec<String> = failed.filter_map(|who| who.as_str().map(str::to_owned)).collect();
+        let in_words = (!failed.is_empty()).then(|| format!("{FAILED} {}", failed.join("|")));
+        let left_out: Vec<_> = left_out.chain(in_words).collect();
         let msgid = answer["msgid"].as_str().filter(|msgid| !msgid.is_empty()).map(shown);
-        return Reply::Taken(Receipt { msgid, left_out: (!left_out.is_empty()).then(|| shown(&left_out.join(", "))) });
+        let left_out = (!left_out.is_empty()).then(|| shown(&left_out.join(", ")));
+        return Reply::Taken(Receipt { msgid, left_out, failed });
     }
     let errmsg = || shown(answer["errmsg"].as_str().unwrap_or_default());
     Reply::Http { status, code: errcode.map(|errcode| (errcode, errmsg())) }

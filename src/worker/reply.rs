@@ -1,5 +1,5 @@
 //! From an action's messages to deliveries: checked, cut to the channel's limits, written as the channel's requests, numbered,
-//! tied to the message that they answer. What stands here is the only place where a delivery is made, so none can exist for another chat.
+//! tied to the message that they answer. What stands here is the only place where a reply is made, so none can exist for another chat.
 
 use serde_json::{Value, json};
 

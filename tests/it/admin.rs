@@ -121,7 +121,7 @@ async fn what_did_not_end_well_is_listed_newest_first_in_pages() {
     let at = unknown["at"].as_str().expect("a time").to_owned();
     assert!(at.ends_with('Z') && at.len() == "2026-11-29T08:00:00.000Z".len(), "{at}");
     let expected = json!({"id": "r0.0", "app": "support", "chat": "wrA", "msg_id": "m0", "request_id": "r0",
-        "task_id": null, "state": "unknown", "reason": "said_so", "errcode": 0, "at": at});
+        "task_id": null, "state": "unknown", "reason": "said_so", "errcode": 0, "at": at, "looks": null, "next_look": null});
     assert_eq!(unknown, expected);
 
     let (mut seen, mut next) = (Vec::new(), Value::String(String::new()));
@@ -206,7 +206,7 @@ async fn probes_and_metrics_tell_how_it_stands() {
     let response = desk.get("/readyz").await;
     assert!(response.headers().contains_key("x-request-id"));
     let ready: Value = response.json().await.expect("json");
-    assert_eq!(ready, json!({"ready": true, "store": "up", "spool": null, "draining": false}));
+    assert_eq!(ready, json!({"ready": true, "store": "up", "spool": null, "kafka": null, "draining": false}));
 
     let response = desk.get("/metrics").await;
     assert!(response.headers()["content-type"].to_str().expect("text").starts_with("application/openmetrics-text"));

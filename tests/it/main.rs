@@ -14,6 +14,8 @@ mod crash;
 mod explain;
 mod gateway;
 mod hands;
+mod kafka;
+mod kafka_broker;
 mod mariadb_server;
 mod members;
 mod memory;

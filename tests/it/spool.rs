@@ -75,7 +75,7 @@ async fn what_comes_while_redis_is_away_is_answered_once_and_in_order() {
         }
         let (status, body) = world.readyz().await;
         let want =
-            json!({"ready": true, "store": "unreachable", "spool": {"depth": 30, "full": false}, "draining": false});
+            json!({"ready": true, "store": "unreachable", "spool": {"depth": 30, "full": false}, "kafka": null, "draining": false});
         assert_eq!((status, body), (200, want));
         world.redis().restart();
         for (chat, sender) in members {
@@ -201,7 +201,7 @@ async fn without_a_spool_callbacks_are_refused_while_redis_is_away() {
         let post = async |world: &World| world.caller.post(&robot_text("c1", "u1", "m1", "/echo [c1 u1 1]")).await;
         world.redis().kill();
         assert_eq!(post(&world).await, Some(503));
-        let want = json!({"ready": false, "store": "unreachable", "spool": null, "draining": false});
+        let want = json!({"ready": false, "store": "unreachable", "spool": null, "kafka": null, "draining": false});
         assert_eq!(world.readyz().await, (503, want));
         world.redis().restart();
         world.until_ready(|body| body["ready"] == true).await;

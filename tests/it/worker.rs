@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use wecom_gateway::action::{self, Actions};
 use wecom_gateway::directory::Directory;
+use wecom_gateway::externalcontact::ExternalContact;
 use wecom_gateway::records::Records;
 use wecom_gateway::setup::InForce;
 use wecom_gateway::sim::{FakeWeCom, Options, Scenario};
@@ -28,8 +29,10 @@ async fn a_stop_amid_a_claim_gives_the_lanes_back() {
     let shared: SharedStore = store.clone();
     let records = Records::open(&settings.database.url).await.unwrap();
     let in_force = InForce::new(settings).unwrap();
-    let actions = Actions::new(action::http_client().unwrap());
-    let directory = Directory::new(shared.clone(), in_force.clone(), action::http_client().unwrap());
+    let http = action::http_client().unwrap();
+    let wecom = Arc::new(ExternalContact::new(shared.clone(), &in_force.settings(), http.clone()));
+    let actions = Actions::new(http);
+    let directory = Directory::new(shared.clone(), in_force.clone(), wecom);
     let directory = Arc::new(directory);
     let sources = Sources { actions, directory, records };
     let workers = Workers::new(shared.clone(), in_force, sources, Telemetry::unheard());

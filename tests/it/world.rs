@@ -245,6 +245,14 @@ impl World {
         Self { app, caller, ..self }
     }
 
+    /// Stops the gateway, then, once `between` is over, starts another one on the same files and store.
+    pub async fn restart_after(self, between: impl Future<Output = ()>) -> Self {
+        self.app.stop().await;
+        between.await;
+        let (app, caller) = start(&self.scenario).await;
+        Self { app, caller, ..self }
+    }
+
     /// Stops the gateway, then starts another one on the same store with a changed configuration.
     pub async fn restart_as(self, shape: impl FnOnce(&FakeWeCom, Scenario) -> Scenario) -> Self {
         self.app.stop().await;

@@ -109,7 +109,7 @@ impl Desk<'_> {
             Err(reply) => return Finding::fault(subject, no_answer(reply), REACH),
         };
         match read_answer(status, &body) {
-            Reply::Http { code: Some((0, _)), .. } if is_closed(&body) => {
+            Reply::Taken(_) if is_closed(&body) => {
                 let mend = "switch it on in WeCom's console (应用管理 → the app → 启用)";
                 Finding::fault(subject, "the app is switched off", mend)
             }

@@ -18,6 +18,7 @@ impl Settings {
             sender,
             push: _,
             alarms,
+            kafka,
             log,
             report: _,
             apps: _,
@@ -34,6 +35,7 @@ impl Settings {
         kept.put_back("workers", workers, &before.workers);
         kept.put_back("sender", sender, &before.sender);
         kept.put_back("alarms", alarms, &before.alarms);
+        kept.put_back("kafka", kafka, &before.kafka);
         kept.put_back("log.format", &mut log.format, &before.log.format);
         kept.put_back("log.level", &mut log.level, &before.log.level);
         kept.0

@@ -5,8 +5,7 @@ use crate::config::{load, load_apps};
 
 #[test]
 fn every_fault_of_every_file_is_told_in_one_run() {
-    let gateway =
-        "[server]\nlisten = \"here\"\nshape = 1\n[sender]\ntimeout = \"20s\"\n[dedup]\nttl = \"20m\"\n[kafka]\n";
+    let gateway = "[server]\nlisten = \"here\"\nshape = 1\n[sender]\ntimeout = \"20s\"\n[dedup]\nttl = \"20m\"\n[kafka]\ntopics = 1\n";
     let first = "kind = \"group_robot\"\ntoken = \"a b\"\nencoding_aes_key = \"short\"\n[[chats]]\nid = \"c\"\nweight = 0\nwebhook = \"k1\"\n[[commands]]\nname = \"q\"\n";
     let second = json("colour = 1\n[[chats]]\nid = \"d\"\nwebhook = \"k1\"\n[[bindings]]\npattern = '('\n");
     let faults =
@@ -17,7 +16,7 @@ fn every_fault_of_every_file_is_told_in_one_run() {
         ("gateway.toml", "server.listen"),
         ("gateway.toml", "server.shape"),
         ("gateway.toml", "sender.timeout"),
-        ("gateway.toml", "kafka"),
+        ("gateway.toml", "kafka.topics"),
         ("Third.toml", ""),
         ("Third.toml", ""),
         ("first.toml", "token"),

@@ -116,10 +116,9 @@ pub struct Latencies {
     pub p99: u64,
 }
 
-/// By what sums are told apart, by columns of `stats`.
+/// By what sums are told apart: columns of `stats`, what messages set off last.
 #[derive(Clone, Copy)]
 enum By {
-    All,
     Rule,
     Chat,
 }
@@ -127,8 +126,7 @@ enum By {
 impl By {
     fn columns(self) -> &'static [&'static str] {
         match self {
-            Self::All => &["hit"],
-            Self::Rule => &["app", "hit", "rule"],
+            Self::Rule => &["app", "rule", "hit"],
             Self::Chat => &["app", "chat", "hit"],
         }
     }
@@ -149,8 +147,9 @@ impl Records {
     /// # Errors
     /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
     pub async fn stats(&self, scope: &Scope, from: Option<&Cursor>, limit: u32) -> Result<Stats, RecordsError> {
-        let total = figures(&self.sums(scope, &Span::default(), By::All).await?);
         let rules = self.sums(scope, &Span::default(), By::Rule).await?;
+        // Every cell is of some rule, or of none: together they are all there is.
+        let total = figures(&rules);
         let mut rules: Vec<RuleStats> =
             rules.into_iter().filter_map(|(of, counts)| rule(of, &counts, total.messages)).collect();
         rules.sort_by(|a, b| (b.hits, &a.app, &a.rule).cmp(&(a.hits, &b.app, &b.rule)));
@@ -247,7 +246,7 @@ fn figures(sums: &Sums) -> Figures {
 
 /// A rule's statistics; `None` for what is no rule.
 fn rule(of: Vec<String>, counts: &Counts, messages: i64) -> Option<RuleStats> {
-    let [app, trigger, rule] = of.try_into().ok()?;
+    let [app, rule, trigger] = of.try_into().ok()?;
     let is_rule = [Hit::Command, Hit::Keyword, Hit::Mention, Hit::Binding].iter().any(|hit| hit.as_str() == trigger);
     let (hits, replies) = (counts.hits, replies(counts));
     (is_rule && hits > 0).then(|| RuleStats { app, trigger, rule, hits, hit_rate: share(hits, messages), replies })

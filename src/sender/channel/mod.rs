@@ -7,6 +7,7 @@
 mod api;
 mod app_chat;
 mod app_message;
+mod customer_task;
 mod group_robot;
 mod json_gateway;
 mod media;
@@ -27,6 +28,7 @@ use crate::wecom::verdict::{ChannelKind, Reply};
 pub(crate) use api::refuses_token;
 pub use app_chat::AppChat;
 pub use app_message::AppMessage;
+pub use customer_task::CustomerTask;
 pub use group_robot::GroupRobot;
 pub use json_gateway::JsonGateway;
 pub use response_url::ResponseUrl;

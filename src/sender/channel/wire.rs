@@ -20,8 +20,8 @@ use crate::config::settings;
 use crate::crash::{self, Point};
 use crate::wecom::verdict::{Reply, read_answer};
 
-/// Most bytes of an answer that are read; WeCom's are a few hundred.
-const MAX_ANSWER: usize = 64 * 1024;
+/// Most bytes of an answer that are read. WeCom's are a few hundred, but for those that name all of 10,000 customers.
+const MAX_ANSWER: usize = 1024 * 1024;
 
 /// An idle connection is dropped after this: the far side closes them sooner or later, and a request written into a closing
 /// one can't be told from one that was taken.

@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use super::robot::{Answer, Call, Robot};
 use super::scene::Scene;
 use super::watched::{Event, Fault};
-use crate::model::{Delivery, now_ms};
+use crate::model::{Delivery, now_ms, resend_id};
 use crate::store::{Fate, ParkReason};
 
 /// An answer of [`Scene::verdict`].
@@ -214,6 +214,38 @@ async fn what_may_have_been_sent_is_never_called_unsent() {
     scene.begin_and_leave("a").await;
     let _running = scene.start();
     assert_eq!(scene.verdict().await, words("unknown", "too_old"));
+    assert!(robot.is_quiet());
+}
+
+#[tokio::test]
+async fn a_repeat_is_sent_within_its_window_and_only_its_delivery_tells() {
+    let mut robot = Robot::start().await;
+    let mut scene = Scene::new(&robot, &["a"]).await;
+    let repeat = |until: i64| {
+        move |delivery: &mut Delivery| {
+            (delivery.id, delivery.repeat_until) = (resend_id(&delivery.id), Some(until));
+        }
+    };
+    let open = now_ms() + 60_000;
+    scene.queue_with("a", &["refused"], repeat(open)).await;
+    // Behind another, so that it is begun with that one's settle.
+    scene.queue_with("a", &["over"], repeat(now_ms() - 1)).await;
+    scene.queue_with("a", &["arrives"], repeat(open)).await;
+    scene.queue_with("a", &["over"], repeat(now_ms() - 1)).await;
+    scene.queue("a", &["next"]).await;
+    let _running = scene.start();
+    robot.call().await.code(40058);
+    assert_eq!(scene.verdict().await, words("unknown", "rejected"));
+    assert_eq!(scene.verdict().await, words("unknown", "no_answer"));
+    for text in ["arrives", "next"] {
+        let call = robot.call().await;
+        assert_eq!(call.text(), text);
+        call.code(0);
+        assert_eq!(scene.verdict().await, words("delivered", ""));
+        if text == "arrives" {
+            assert_eq!(scene.verdict().await, words("unknown", "no_answer"));
+        }
+    }
     assert!(robot.is_quiet());
 }
 

@@ -235,6 +235,7 @@ impl Scene {
                 api_base: "http://127.0.0.1/".parse().expect("a URL"),
                 webhook_hosts: vec!["127.0.0.1".to_owned()],
             },
+            kafka: None,
             store: settings::Store {
                 backend: settings::Backend::Embedded,
                 path: PathBuf::new(),
@@ -261,7 +262,7 @@ impl Scene {
                 poison_after: 5,
             },
             sender: self.sender.clone(),
-            push: settings::Push { keep: MINUTE },
+            push: settings::Push { keep: MINUTE, ask_after: MINUTE, compensate_after: MINUTE, compensate_looks: 7 },
             alarms: settings::Alarms { webhook: None, hook: None, window: MINUTE },
             log: settings::Log {
                 format: settings::LogFormat::Text,

@@ -79,7 +79,7 @@ async fn a_redirect_is_an_answer_and_not_followed() {
 
 #[tokio::test]
 async fn an_endless_answer_is_cut_and_is_none_of_wecoms() {
-    let body = format!(r#"{{"errmsg":"{}","errcode":0}}"#, "x".repeat(128 * 1024));
+    let body = format!(r#"{{"errmsg":"{}","errcode":0}}"#, "x".repeat(2 << 20));
     let reply = answered_with(Answer::Body(body)).await;
     assert_eq!(reply, Reply::Http { status: 200, code: None });
 }

@@ -169,8 +169,12 @@ async fn message_send(
         _ => (members(users, parties, tags), members(users, parties, tags)),
     };
     let repeat = (whole["enable_duplicate_check"] == 1).then(|| whole.to_string());
-    desk.outlets().open(&key, &chat);
-    let send = Send { key, message, repeat, once: false, named: true };
+    let msgid = {
+        let mut outlets = desk.outlets();
+        outlets.open(&key, &chat);
+        Some(format!("msg-{}", outlets.planned(&key).posts + 1))
+    };
+    let send = Send { key, message, repeat, once: false, msgid };
     desk.take(&scissors, send).await.unwrap_or_else(|| errcode(81013))
 }
 
@@ -185,6 +189,6 @@ async fn appchat_send(
     }
     let whole: Value = serde_json::from_slice(&body).unwrap_or_default();
     let key = app_chat(whole["chatid"].as_str().unwrap_or_default());
-    let send = Send { key, message: read(&body, APP), repeat: None, once: false, named: false };
+    let send = Send { key, message: read(&body, APP), repeat: None, once: false, msgid: None };
     desk.take(&scissors, send).await.unwrap_or_else(|| errcode(86003))
 }

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use super::api::Apps;
 use super::contacts::Book;
+use super::customers::Asked;
 use super::webhook::Media;
-use super::{AGENT, Arrived, CONTACT, CUSTOMER_GROUP, GETTOKEN};
+use super::{AGENT, Arrived, CONTACT, CUSTOMER_GROUP, GETTOKEN, SEND_RESULT};
 use crate::sim::behaviour::{Answer, Behaviour, Gate, Options, Rate, Refusal};
 use crate::sim::ledger::Ledger;
 use crate::sim::violation::Violation;
@@ -60,6 +61,8 @@ pub(super) struct Outlets {
     pub apps: Apps,
     pub media: Media,
     pub book: Book,
+    /// What members were asked to send to customers.
+    pub asked: Asked,
     dice: Option<(StdRng, Vec<(f64, Behaviour)>)>,
 }
 
@@ -100,8 +103,8 @@ pub(super) struct Send {
     pub repeat: Option<String>,
     /// Whether one arrival is all that it takes.
     pub once: bool,
-    /// Whether what it takes gets a `msgid`.
-    pub named: bool,
+    /// What it is called once it is taken, where that is told.
+    pub msgid: Option<String>,
 }
 
 /// Shared by all endpoints.
@@ -114,9 +117,9 @@ pub(super) struct Desk {
 impl Desk {
     pub fn new(options: Options, ledger: Arc<Ledger>) -> Self {
         let dice = options.mix.as_ref().map(|mix| (StdRng::seed_from_u64(mix.seed), mix.of.clone()));
-        let (apps, media, book) = (Apps::default(), Media::default(), Book::default());
-        let mut outlets = Outlets { by_key: HashMap::new(), arrived: Vec::new(), apps, media, book, dice };
-        [GETTOKEN, AGENT, CONTACT, CUSTOMER_GROUP].iter().for_each(|key| outlets.open(key, ""));
+        let (apps, media, book, asked) = (Apps::default(), Media::default(), Book::default(), Asked::default());
+        let mut outlets = Outlets { by_key: HashMap::new(), arrived: Vec::new(), apps, media, book, asked, dice };
+        [GETTOKEN, AGENT, CONTACT, CUSTOMER_GROUP, SEND_RESULT].iter().for_each(|key| outlets.open(key, ""));
         Self { outlets: Mutex::new(outlets), options, ledger }
     }
 
@@ -182,11 +185,10 @@ impl Desk {
 
     /// Takes a send in and answers it; `None`: nobody's address.
     pub async fn take(self: &Arc<Self>, scissors: &Scissors, send: Send) -> Option<Response> {
-        let (key, named) = (send.key.clone(), send.named);
+        let (key, msgid) = (send.key.clone(), send.msgid.clone());
         let behaviour = self.arrive(send)?;
         let _under_way = UnderWay { desk: Arc::clone(self), key: key.clone() };
-        let more =
-            if named { json!({"msgid": format!("msg-{}", self.outlets().planned(&key).posts)}) } else { json!({}) };
+        let more = msgid.map_or_else(|| json!({}), |msgid| json!({"msgid": msgid}));
         Some(self.answer(scissors, &key, behaviour, more).await)
     }
 
@@ -198,7 +200,7 @@ impl Desk {
             Answer::Taken => answer(0, more),
             Answer::LeavesOut(list, who) => {
                 let mut more = more;
-                more[list] = who.into();
+                more[list] = if list == FAILED { who.split('|').collect() } else { who.into() };
                 answer(0, more)
             }
             Answer::Errcode(code) => errcode(code),
@@ -214,6 +216,8 @@ impl Desk {
     }
 }
 
+/// The list of who is left out that is one, and no text.
+const FAILED: &str = "fail_list";
 /// What a `response_url` says that had its call.
 const USED_UP: i64 = 40058;
 

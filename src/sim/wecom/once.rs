@@ -31,7 +31,7 @@ async fn respond(
     body: Bytes,
 ) -> Response {
     let send =
-        Send { key: response(&response_code), message: read(&body, RESPONSE), repeat: None, once: true, named: false };
+        Send { key: response(&response_code), message: read(&body, RESPONSE), repeat: None, once: true, msgid: None };
     desk.take(&scissors, send).await.unwrap_or_else(|| errcode(40058))
 }
 
@@ -45,6 +45,6 @@ async fn json_send(
     let Some(id) = text("conversationId") else { return errcode(40035) };
     let key = conversation(&id);
     desk.outlets().open(&key, &id);
-    let send = Send { key, message: read(&body, GATEWAY), repeat: text("client_msg_id"), once: false, named: false };
+    let send = Send { key, message: read(&body, GATEWAY), repeat: text("client_msg_id"), once: false, msgid: None };
     desk.take(&scissors, send).await.unwrap_or_else(|| errcode(40035))
 }

@@ -64,7 +64,7 @@ async fn send(
     {
         return errcode(40007);
     }
-    let send = Send { key, message, repeat: None, once: false, named: false };
+    let send = Send { key, message, repeat: None, once: false, msgid: None };
     desk.take(&scissors, send).await.unwrap_or_else(|| errcode(93000))
 }
 

@@ -122,11 +122,11 @@ fn oldest_message(step: &Step<'_>) -> Result<Option<i64>> {
 fn oldest_reply(step: &Step<'_>) -> Result<Option<i64>> {
     let mut select = step.sql(
         "SELECT min(received_at) FROM deliveries JOIN (
-             SELECT * FROM (SELECT id, head FROM chats WHERE state = 'ready' AND last_reply >= head
-                            ORDER BY turn LIMIT ?1)
+             SELECT * FROM (SELECT id, head FROM chats WHERE state = 'ready' AND last_reply >= head ORDER BY turn LIMIT ?1)
              UNION ALL
-             SELECT * FROM (SELECT id, head FROM chats WHERE state IN ('leased', 'parked') AND last_reply >= head
-                            ORDER BY due LIMIT ?1)
+             SELECT * FROM (SELECT id, head FROM chats WHERE state = 'ready' AND last_reply < head ORDER BY turn LIMIT ?1)
+             UNION ALL
+             SELECT * FROM (SELECT id, head FROM chats WHERE state IN ('leased', 'parked') ORDER BY due LIMIT ?1)
          ) AS heads ON chat = heads.id AND pos = heads.head",
     )?;
     let most = i64::try_from(LOOKED_AT).unwrap_or(i64::MAX);

@@ -10,7 +10,7 @@ use super::step::Step;
 use crate::model::Lane;
 use crate::store::pushes::order;
 use crate::store::{
-    Child, ChildChange, NewPush, Opened, Pushed, Pushes, Result, TaskOpening, TaskProgress, TaskStatus,
+    Child, ChildChange, NewPush, Opened, Pushed, Pushes, Result, Revision, TaskOpening, TaskProgress, TaskStatus,
 };
 
 #[async_trait]
@@ -27,6 +27,10 @@ impl Pushes for EmbeddedStore {
 
     async fn advance_tasks(&self, batch: Vec<TaskProgress>) -> Result<()> {
         self.db.each(batch, advance).await.map(drop)
+    }
+
+    async fn revise(&self, revision: Revision) -> Result<bool> {
+        self.db.step(move |step| revise(step, &revision)).await
     }
 
     async fn task(&self, task_id: &str) -> Result<Option<TaskStatus>> {
@@ -113,6 +117,18 @@ pub(super) fn change(step: &Step<'_>, change: Option<&ChildChange>) -> Result<()
         step.sql("UPDATE pushes SET state = ?3, at = ?4 WHERE key = ?1 AND delivery = ?2 AND expires_at > ?4")?;
     update.execute(params![task_id, delivery_id, super::to_json(state)?, step.now])?;
     Ok(())
+}
+
+fn revise(step: &Step<'_>, revision: &Revision) -> Result<bool> {
+    let ChildChange { task_id, delivery_id, .. } = &revision.change;
+    let mut select = step.sql("SELECT at FROM pushes WHERE key = ?1 AND delivery = ?2 AND expires_at > ?3")?;
+    let at: Option<i64> = select.query_row(params![task_id, delivery_id, step.now], |row| row.get(0)).optional()?;
+    if at.is_some_and(|at| at != revision.seen) {
+        return Ok(false);
+    }
+    change(step, Some(&revision.change))?;
+    step.journal(&revision.lines)?;
+    Ok(true)
 }
 
 /// A [`Child`] whose state is not read yet.

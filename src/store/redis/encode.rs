@@ -230,6 +230,14 @@ fn child(change: Option<&ChildChange>) -> Result<String> {
     Ok(format!("{}\t{delivery_id}\t{}", encoded(task_id), json(state)?))
 }
 
+/// For `revise.lua`.
+pub(super) fn revision(revision: &Revision) -> Result<Args> {
+    let Revision { lane, seen, change, lines } = revision;
+    let mut args = vec![lane.as_str().into(), child(Some(change))?, seen.to_string()];
+    args.extend(lines.iter().map(Line::to_string));
+    Ok(args)
+}
+
 /// For `settle.lua`.
 pub(super) fn settle(settle: &Settle, due: Due) -> Result<Args> {
     let (fate, first, second) = match &settle.fate {

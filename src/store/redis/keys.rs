@@ -31,7 +31,7 @@
 //!
 //! A note is a key of its own, `wg:{<name>}`, a STRING PX, and its lock `wg:{<name>}:lock` another; the name is one of
 //! `token:<corp>:<secret digest>`, `no_token:…`, `hold:<app>`, `media:<robot digest>:<content digest>`,
-//! `asked:contact:<app>:<sender>`, `asked:group:<app>:<chat>`.
+//! `asked:contact:<app>:<sender>`, `asked:group:<app>:<chat>`, `asked:push:<delivery id>`.
 //!
 //! A push task is a key of its own too, `wg:{task:<task>}`, a HASH PX: `app`, `digest` of its content, `total`, `cursor` (so many
 //! deliveries are in their lanes), `done` (`1`). No script touches it and a shard.

@@ -41,6 +41,10 @@ impl Pushes for RedisStore {
         try_join_all(batch.iter().map(|progress| self.advance_task(progress))).await.map(drop)
     }
 
+    async fn revise(&self, revision: Revision) -> Result<bool> {
+        decode::renewed(self.single(&scripts::REVISE, &revision.lane, encode::revision(&revision)?).await?)
+    }
+
     async fn task(&self, task_id: &str) -> Result<Option<TaskStatus>> {
         let task = decode::task(self.on_task(&scripts::READ_TASK, task_id, &[]).await?)?;
         let Some(mut task) = task else { return Ok(None) };

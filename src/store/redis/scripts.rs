@@ -53,13 +53,14 @@ pub(super) static TUNE: Verb = verb!("tune": "keys" "clock" "journal" "batch" "l
 pub(super) static OPERATE: Verb = verb!("operate": "keys" "clock" "journal" "batch" "lanes" "replies" "push" "queue");
 pub(super) static QUEUE_PUSHES: Verb =
     verb!(safe "queue_pushes": "keys" "clock" "journal" "waiting" "batch" "lanes" "replies" "push" "queue");
+pub(super) static REVISE: Verb = verb!("revise": "keys" "clock" "journal" "batch" "push");
 pub(super) static READ_PUSHES: Verb = verb!("read_pushes": "keys");
 pub(super) static OPEN_TASK: Verb = verb!("open_task":);
 pub(super) static ADVANCE_TASK: Verb = verb!("advance_task":);
 pub(super) static READ_TASK: Verb = verb!("read_task":);
 pub(super) static CHATS: Verb = verb!("chats": "keys" "clock" "journal" "batch" "replies");
 pub(super) static BUSY_CHATS: Verb = verb!("busy_chats": "keys");
-pub(super) static DEPTH: Verb = verb!("depth": "keys" "clock" "lanes" "replies");
+pub(super) static DEPTH: Verb = verb!("depth": "keys" "replies");
 pub(super) static READ_USER: Verb = verb!("read_user":);
 pub(super) static WRITE_USER: Verb = verb!("write_user":);
 pub(super) static READ_CONTACT: Verb = verb!("read_contact":);

@@ -3,7 +3,7 @@
 use super::ChannelKind::*;
 use super::*;
 
-const EVERY_CHANNEL: [ChannelKind; 5] = [GroupRobot, AppMessage, AppChat, ResponseUrl, JsonGateway];
+const EVERY_CHANNEL: [ChannelKind; 6] = [GroupRobot, AppMessage, AppChat, CustomerTask, ResponseUrl, JsonGateway];
 const MINUTE: Verdict = Verdict::Paced(Duration::from_secs(60));
 
 fn coded(status: u16, errcode: i64) -> Reply {
@@ -11,7 +11,7 @@ fn coded(status: u16, errcode: i64) -> Reply {
 }
 
 fn taken(left_out: Option<&str>) -> Reply {
-    Reply::Taken(Receipt { msgid: Some("m".into()), left_out: left_out.map(str::to_owned) })
+    Reply::Taken(Receipt { msgid: Some("m".into()), left_out: left_out.map(str::to_owned), failed: vec![] })
 }
 
 fn bare(status: u16) -> Reply {
@@ -106,7 +106,7 @@ fn a_chat_is_gone_where_the_channel_has_a_chat() {
         for channel in EVERY_CHANNEL {
             let expected = match channel {
                 GroupRobot | AppChat | JsonGateway => Verdict::ChatGone,
-                AppMessage | ResponseUrl => Verdict::Rejected,
+                AppMessage | CustomerTask | ResponseUrl => Verdict::Rejected,
             };
             assert_eq!(verdict(channel, &coded(200, errcode)), expected, "{channel:?} {errcode}");
             assert_eq!(verdict(channel, &coded(400, errcode)), expected, "{channel:?} {errcode}");
@@ -118,13 +118,17 @@ fn a_chat_is_gone_where_the_channel_has_a_chat() {
 fn an_errcode_of_0_says_who_is_left_out() {
     let read = |body: &str| read_answer(200, body.as_bytes());
     let all = r#"{"errcode":0,"errmsg":"ok","invaliduser":"","unlicenseduser":"","msgid":"m"}"#;
-    assert_eq!(read(all), Reply::Taken(Receipt { msgid: Some("m".into()), left_out: None }));
+    assert_eq!(read(all), Reply::Taken(Receipt { msgid: Some("m".into()), ..Receipt::default() }));
     assert_eq!(verdict(AppMessage, &read(all)), Verdict::Delivered);
     let some = r#"{"errcode":0,"errmsg":"ok","invaliduser":"u1|u2","invalidparty":"","unlicenseduser":"u3"}"#;
     assert_eq!(
         read(some),
-        Reply::Taken(Receipt { msgid: None, left_out: Some("invaliduser u1|u2, unlicenseduser u3".into()) })
+        Reply::Taken(Receipt { left_out: Some("invaliduser u1|u2, unlicenseduser u3".into()), ..Receipt::default() })
     );
+    let customers = read(r#"{"errcode":0,"errmsg":"ok","fail_list":["wm1","wm2"],"msgid":"m"}"#);
+    let failed = vec!["wm1".to_owned(), "wm2".to_owned()];
+    let told = Receipt { msgid: Some("m".into()), left_out: Some("fail_list wm1|wm2".into()), failed };
+    assert_eq!(customers, Reply::Taken(told));
     let refused = r#"{"errcode":81013,"errmsg":"all","invaliduser":"u1"}"#;
     assert_eq!(read(refused), Reply::Http { status: 200, code: Some((81013, "all".into())) });
     // A front's refusal stays one.
@@ -136,7 +140,7 @@ fn token_errors_are_refreshed_only_where_there_is_a_token() {
     for errcode in [40014, 41001, 42001, 42009] {
         for channel in EVERY_CHANNEL {
             let expected = match channel {
-                AppMessage | AppChat => Verdict::Token,
+                AppMessage | AppChat | CustomerTask => Verdict::Token,
                 GroupRobot | ResponseUrl | JsonGateway => Verdict::Configuration,
             };
             assert_eq!(verdict(channel, &coded(200, errcode)), expected, "{channel:?} {errcode}");
@@ -147,7 +151,7 @@ fn token_errors_are_refreshed_only_where_there_is_a_token() {
 #[test]
 fn answers_are_read_for_what_they_say() {
     let receipt = |status, body: &str| match read_answer(status, body.as_bytes()) {
-        Reply::Taken(Receipt { msgid, left_out: None }) => msgid,
+        Reply::Taken(Receipt { msgid, left_out: None, .. }) => msgid,
         other => panic!("{other:?}"),
     };
     assert_eq!(receipt(200, r#"{"errcode":0,"errmsg":"ok"}"#), None);

@@ -92,6 +92,7 @@ impl Desk {
             recent: Arc::default(),
             alarms: Alarms::unheard(Arc::default()),
             metrics: Arc::default(),
+            kafka: None,
             health: Arc::default(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");

@@ -35,6 +35,8 @@ pub struct Setup {
     pub alarm_robot: Option<&'static str>,
     /// What a mention does instead of asking the team's service.
     pub mention: Option<Value>,
+    /// More of `gateway.toml`: sections, keys and values.
+    pub more: Vec<(&'static str, &'static str, Value)>,
 }
 
 pub struct Fleet {
@@ -73,6 +75,7 @@ impl Setup {
             log: "warn,wecom_gateway::app=info",
             alarm_robot: None,
             mention: None,
+            more: Vec::new(),
         }
     }
 }
@@ -80,7 +83,7 @@ impl Setup {
 impl Fleet {
     /// Folders and configuration files; no gateway runs yet.
     pub async fn new(setup: Setup) -> Self {
-        let Setup { on, gateways, chats, pace, fake, lease, push_again, log, alarm_robot, mention } = setup;
+        let Setup { on, gateways, chats, pace, fake, lease, push_again, log, alarm_robot, mention, more } = setup;
         let fake = FakeWeCom::start(Options { action_secret: Some("s3cret".into()), ..fake }).await.unwrap();
         let redis = matches!(on, On::Redis).then(|| RedisServer::spawn(DURABLE));
         let records = tempfile::tempdir().unwrap();
@@ -104,6 +107,7 @@ impl Fleet {
                 .set("sender", "lease", millis(1.0))
                 .set("sender", "timeout", millis(0.48))
                 .set("log", "level", log);
+            let scenario = more.iter().fold(scenario, |s, (section, key, value)| s.set(section, key, value.clone()));
             Place { config: scenario.write().unwrap(), gateway: None, _scenario: scenario }
         };
         let places: Vec<Place> = (0..gateways).map(place).collect();

@@ -11,7 +11,7 @@
 
 mod copies;
 mod counting;
-mod fleet;
+pub mod fleet;
 mod front;
 mod merged;
 mod model;

@@ -12,10 +12,15 @@ use crate::world::{On, World};
 on_both_stores!(a_file_of_tasks_is_handed_over_line_by_line);
 
 async fn command(world: &World, file: &Path) -> (i32, String, String) {
+    run(world, file, &[]).await
+}
+
+/// Exit code, stdout and stderr of `push --file`, with more words.
+pub async fn run(world: &World, file: &Path, more: &'static [&'static str]) -> (i32, String, String) {
     let (admin, file) = (format!("http://{}", world.app.admin_addr()), file.to_owned());
     let run = tokio::task::spawn_blocking(move || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wecom-gateway"));
-        command.args(["push", "--admin", &admin, "--file"]).arg(file).output().expect("the binary")
+        command.args(["push", "--admin", &admin, "--file"]).arg(file).args(more).output().expect("the binary")
     });
     let Output { status, stdout, stderr } = run.await.expect("no panic");
     let text = |bytes| String::from_utf8(bytes).expect("text");

@@ -39,7 +39,7 @@ async fn members_are_reached_as_the_task_names_them(on: On) {
         |key: &str| world.fake.arrived().into_iter().find(|sent| sent.key == key).map(|sent| sent.body).unwrap();
     let set = arrived(&members("u1|u2", "3", "7|8"));
     assert_eq!((&set["agentid"], &set["text"]["content"]), (&json!(AGENT_ID), &json!("set")), "{set}");
-    assert_eq!(arrived(&members("@all", "", ""))["touser"], "@all");
+    assert_eq!(arrived(&member("@all"))["touser"], "@all");
     assert_eq!(arrived(&member("u1")).get("toparty"), None);
     assert_eq!(arrived(&app_chat("made"))["chatid"], "made");
     let item = world.api("push/one", |_| true).await["items"][0].clone();

@@ -1,7 +1,9 @@
 //! Push tasks over HTTP: the whole gateway on both stores, from the call to what the fake WeCom sees.
 
-mod command;
+pub mod command;
+mod compensator;
 mod confirm;
+mod customers;
 mod fanout;
 mod members;
 mod takes;

@@ -326,6 +326,36 @@ pub async fn an_operation_changes_its_push(fixture: &impl Fixture) {
     assert_eq!(child(&store, "t").await, state(Outcome::Dropped));
 }
 
+pub async fn a_push_that_left_its_lane_is_revised_by_whoever_knows_it(fixture: &impl Fixture) {
+    let (store, other) = (fixture.store(), fixture.reopen().await);
+    open_task(&store, opening("t", 1)).await;
+    queue_push(&store, new_push("t", "chat", 0)).await;
+    let sent = send(&store, Fate::Delivered).await.delivery;
+    let revision = |seen, word| Revision {
+        lane: lane("chat"),
+        seen,
+        change: change(&sent, state(word)).expect("of a push"),
+        lines: vec![line(Stage::Settled, "t-t", &sent.key)],
+    };
+    let revise = async |store: &SharedStore, revision| store.pushes().revise(revision).await.expect("revise");
+    let seen = children(&store, "t").await[0].at;
+    let lines = async || stages(&store, "t-t").await.len();
+    let before = lines().await;
+    assert!(!revise(&other, revision(seen - 1, Outcome::Dead)).await, "of one that changed since");
+    assert_eq!((child(&store, "t").await, lines().await), (state(Outcome::Queued), before));
+    assert!(revise(&other, revision(seen, Outcome::Delivered)).await);
+    assert_eq!((child(&store, "t").await, lines().await), (state(Outcome::Delivered), before + 1));
+    let [now] = &children(&store, "t").await[..] else { panic!("one delivery") };
+    assert_eq!((now.lane.clone(), now.at >= seen), (lane("chat"), true));
+    // Of one that nobody knows any more the trail alone says how it ended.
+    let gone = Revision {
+        change: ChildChange { task_id: "gone".into(), ..revision(0, Outcome::Dead).change },
+        ..revision(0, Outcome::Dead)
+    };
+    assert!(revise(&store, gone).await);
+    assert_eq!((store.pushes().task("gone").await.expect("read"), lines().await), (None, before + 2));
+}
+
 /// Neither with replies nor with each other.
 pub async fn pushes_are_never_merged(fixture: &impl Fixture) {
     let store = fixture.store();

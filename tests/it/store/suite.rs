@@ -125,7 +125,7 @@ macro_rules! contract_suite {
                 a_settle_changes_its_push
                 a_repeated_settle_leaves_the_push_alone
                 an_operation_changes_its_push
-                pushes_are_never_merged;
+                a_push_that_left_its_lane_is_revised_by_whoever_knows_it pushes_are_never_merged;
             share:
                 every_fourth_lane_is_one_of_pushes_while_both_wait
                 pushes_get_what_replies_leave

@@ -19,8 +19,7 @@ end
 local oldest = false
 local function look(lane)
   local head = head_of(lane)
-  if not head or oldest and head.received >= oldest or is_of_pushes(lane, head.entry) then return end
-  oldest = head.received
+  if head and (not oldest or head.received < oldest) then oldest = head.received end
 end
 
 local reasons, looked = {}, 0
@@ -33,7 +32,7 @@ end
 reasons.other = (reasons.other or 0) + parked - looked
 local told = {}
 for why, lanes in pairs(reasons) do table.insert(told, { why, lanes }) end
-for _, set in ipairs({ K.ready('out'), K.leases('out') }) do
+for _, set in ipairs({ K.ready('out'), K.ready_push, K.leases('out') }) do
   for _, lane in ipairs(first(set, looked_at)) do look(lane) end
 end
 

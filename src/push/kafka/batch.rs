@@ -1,0 +1,104 @@
+//! Some tasks of one partition on their way to their owners, and how far they are done without a gap. Pure.
+
+use std::collections::VecDeque;
+
+use rdkafka::Message;
+use rdkafka::message::OwnedMessage;
+
+use crate::push::{Taken, Task, TaskFault};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// Those that are not done, and any behind the first of them, in order.
+    items: VecDeque<Item>,
+    /// The offset after the last one that is done with all before it.
+    next: i64,
+}
+
+#[derive(Debug)]
+struct Item {
+    record: OwnedMessage,
+    stand: Stand,
+}
+
+/// How far one record has come.
+#[derive(Debug)]
+enum Stand {
+    /// It is to be handed to its lanes.
+    Open(Box<Task>),
+    /// It is refused for good, and a letter has to say so.
+    Refused(TaskFault),
+    /// It is owned, or its letter is written.
+    Done,
+}
+
+impl Batch {
+    /// Reads what came, in its order.
+    pub(super) fn read(records: Vec<OwnedMessage>, read: impl Fn(&[u8]) -> Result<Task, TaskFault>) -> Self {
+        let next = records.first().map_or(0, Message::offset);
+        let item = |record: OwnedMessage| {
+            let stand = match read(record.payload().unwrap_or_default()) {
+                Ok(task) => Stand::Open(Box::new(task)),
+                Err(fault) => Stand::Refused(fault),
+            };
+            Item { record, stand }
+        };
+        Self { items: records.into_iter().map(item).collect(), next }
+    }
+
+    /// What is to be handed over, each with its record.
+    pub(super) fn open(&self) -> impl Iterator<Item = (&Task, &OwnedMessage)> {
+        self.items.iter().filter_map(|Item { record, stand }| match stand {
+            Stand::Open(task) => Some((task.as_ref(), record)),
+            Stand::Refused(_) | Stand::Done => None,
+        })
+    }
+
+    /// Notes what became of [`Batch::open`], an answer each.
+    pub(super) fn taken(&mut self, answers: Vec<Taken>) {
+        let open = self.items.iter_mut().map(|item| &mut item.stand).filter(|stand| matches!(stand, Stand::Open(_)));
+        for (stand, taken) in open.zip(answers) {
+            match taken {
+                Taken::Owned | Taken::Repeat => *stand = Stand::Done,
+                Taken::Refused(fault) => *stand = Stand::Refused(fault),
+                Taken::Full => {}
+            }
+        }
+        self.advance();
+    }
+
+    /// What a letter has to be written of.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (&OwnedMessage, &TaskFault)> {
+        self.items.iter().filter_map(|Item { record, stand }| match stand {
+            Stand::Refused(fault) => Some((record, fault)),
+            Stand::Open(_) | Stand::Done => None,
+        })
+    }
+
+    /// Notes which letters of [`Batch::refused`] are written.
+    pub(super) fn written(&mut self, written: Vec<bool>) {
+        let refused = self.items.iter_mut().map(|item| &mut item.stand);
+        let refused = refused.filter(|stand| matches!(stand, Stand::Refused(_)));
+        for (stand, _) in refused.zip(written).filter(|(_, is_written)| *is_written) {
+            *stand = Stand::Done;
+        }
+        self.advance();
+    }
+
+    /// The offset after the last record that is done with all before it.
+    pub(super) fn next(&self) -> i64 {
+        self.next
+    }
+
+    /// How many records lie behind that.
+    pub(super) fn left(&self) -> usize {
+        self.items.len()
+    }
+
+    fn advance(&mut self) {
+        while let Some(Item { record, .. }) = self.items.pop_front_if(|item| matches!(item.stand, Stand::Done)) {
+            self.next = record.offset() + 1;
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Kafka: one more way in for push tasks, and the way out for what was refused.
+//!
+//! `consumer` reads the topic and shares its partitions with the other gateways of the group; `partition` holds what was read of one,
+//! `worker` hands it over, `batch` says how far it is done. `producer` writes, `dead_letter` what it writes of a refused task. `client` is
+//! what both ends are made with; `retention` asks how long the topic keeps what we remember.
+//!
+//! Nothing here decides whether a task was sent before: that is the barrier's (`store/pushes.rs`). So whatever is read twice, by a
+//! replay, a rebalance or a crash, goes out once.
+
+mod batch;
+mod client;
+mod consumer;
+mod dead_letter;
+mod handover;
+mod partition;
+mod producer;
+mod results;
+mod retention;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::error::{KafkaError, KafkaResult};
+use tokio::sync::oneshot;
+use tracing::error;
+
+use self::consumer::Group;
+use self::handover::HandOver;
+use self::producer::Producer;
+use self::results::Reporter;
+use self::worker::Worker;
+use super::{Desk, HandOverError, KafkaFault, Task};
+use crate::config::{Settings, settings};
+use crate::records::Records;
+use crate::stop::Stop;
+use crate::store::SharedStore;
+use crate::telemetry::{KafkaView, Telemetry};
+
+/// How long a consumer that can't go on stays away before another takes its place.
+const ANEW: Duration = Duration::from_secs(5);
+
+/// This gateway's side of a cluster.
+pub struct Kafka {
+    settings: settings::Kafka,
+    /// How long a task is remembered.
+    keep: Duration,
+    worker: Worker,
+    reporter: Reporter,
+    hand_over: Arc<HandOver>,
+    view: Arc<KafkaView>,
+}
+
+/// Without the value, which may be a secret.
+fn fault(error: KafkaError) -> KafkaFault {
+    match error {
+        KafkaError::ClientConfig(_, _, name, _) => KafkaFault(format!("librdkafka does not take {name} as it is")),
+        other => KafkaFault(other.to_string()),
+    }
+}
+
+impl Kafka {
+    /// What `[kafka]` says, where it is there. Connects by itself, now and whenever it must.
+    ///
+    /// # Errors
+    /// What librdkafka does not take of the configuration.
+    pub fn open(
+        settings: &Settings,
+        desk: Arc<Desk>,
+        kept: (SharedStore, Records),
+        telemetry: &Telemetry,
+    ) -> Result<Option<Self>, KafkaFault> {
+        let Some(kafka) = settings.kafka.clone() else { return Ok(None) };
+        let producer = Arc::new(Producer::new(&kafka).map_err(fault)?);
+        // A consumer refuses what is wrong as a producer does, but for what is its own.
+        client::consumer(&kafka).create_native_config().map_err(fault)?;
+        let dead_letter_topic = kafka.dead_letter_topic.as_str().into();
+        let worker = Worker { desk, producer, dead_letter_topic, telemetry: telemetry.clone() };
+        let (store, records) = kept;
+        let reporter = Reporter { store, records, topic: kafka.results_topic.clone() };
+        let hand_over = Arc::new(HandOver::new(&kafka));
+        let (keep, view) = (settings.push.keep, Arc::default());
+        Ok(Some(Self { settings: kafka, keep, worker, reporter, hand_over, view }))
+    }
+
+    /// How things stand, for `/readyz` and `/metrics`.
+    pub fn view(&self) -> Arc<KafkaView> {
+        self.view.clone()
+    }
+
+    /// Writes tasks, each with its JSON, to the topic: all of them or none.
+    ///
+    /// # Errors
+    /// [`HandOverError`]; the same call again is no second send.
+    pub async fn hand_over(&self, tasks: Vec<(Task, Vec<u8>)>) -> Result<(), HandOverError> {
+        let hand_over = self.hand_over.clone();
+        // Whoever asked may go: a transaction is seen through.
+        let written = tokio::spawn(async move { hand_over.write(tasks).await }).await;
+        written.unwrap_or_else(|error| Err(HandOverError::Unknown(error.to_string())))
+    }
+
+    /// Reads tasks and writes results until it is stopped.
+    pub async fn run(&self, stop: Stop) {
+        let ask = retention::warn_if_longer(&self.settings, self.keep);
+        let Worker { producer, telemetry, .. } = &self.worker;
+        let report = self.reporter.run(producer, &telemetry.metrics, &stop.draining);
+        tokio::join!(stop.draining.run_until_cancelled(ask), self.read(&stop), report);
+        self.worker.telemetry.health.done(consumer::NAME);
+    }
+
+    async fn read(&self, stop: &Stop) {
+        while !stop.draining.is_cancelled() {
+            match self.read_on_a_thread(stop.clone()).await {
+                Ok(()) => {}
+                Err(error) => {
+                    error!(%error, "the Kafka consumer can't go on; another takes its place");
+                    stop.draining.run_until_cancelled(tokio::time::sleep(ANEW)).await;
+                }
+            }
+        }
+    }
+
+    /// The thread outlives nobody's patience: where it does not end in time, the process does not wait for it.
+    async fn read_on_a_thread(&self, stop: Stop) -> KafkaResult<()> {
+        let (settings, health) = (self.settings.clone(), self.worker.telemetry.health.clone());
+        let group = Group::new(&settings, self.worker.clone(), self.view.clone(), stop);
+        let (ended, end) = oneshot::channel();
+        let thread = std::thread::Builder::new().name(consumer::NAME.into()).spawn(move || {
+            // Nobody listens any more once the gateway has stopped waiting.
+            let _ = ended.send(consumer::read(&settings, group, &health));
+        });
+        let failed = |why: String| KafkaError::ClientCreation(why);
+        thread.map_err(|error| failed(format!("no thread for it: {error}")))?;
+        end.await.unwrap_or_else(|_| Err(failed("its thread panicked".into())))
+    }
+}

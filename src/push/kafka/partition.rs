@@ -1,0 +1,161 @@
+//! One partition of the topic while it is ours: what was read of it and waits, and how far it is done.
+//!
+//! The consumer's thread fills it and stores its offset; its worker takes what waits, in order. Both only meet here.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rdkafka::message::OwnedMessage;
+use tokio::sync::Notify;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Partition {
+    /// Its number.
+    pub(super) number: i32,
+    state: Mutex<State>,
+    filled: Notify,
+    emptied: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<OwnedMessage>,
+    /// Taken by the worker, and not done.
+    in_work: usize,
+    /// The offset after the last task that is done, with all before it.
+    done: Option<i64>,
+    /// As much of `done` as was asked for already.
+    told: Option<i64>,
+    /// Nothing more is fetched until there is room.
+    paused: bool,
+}
+
+impl Partition {
+    /// Nothing of it was read yet.
+    pub(super) fn new(number: i32) -> Self {
+        Self { number, state: Mutex::default(), filled: Notify::new(), emptied: Condvar::new() }
+    }
+
+    /// Adds what was read; answers whether it may be read on: it holds fewer than `room`, or did so within `patience`.
+    pub(super) fn put(&self, message: OwnedMessage, room: usize, patience: Duration) -> bool {
+        let mut state = self.lock();
+        state.waiting.push_back(message);
+        self.filled.notify_one();
+        let is_full = |state: &mut State| state.in_flight() >= room;
+        let waited = self.emptied.wait_timeout_while(state, patience, is_full);
+        let (mut state, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.paused = outcome.timed_out();
+        !state.paused
+    }
+
+    /// Whether it was full and has room again: from then on it may be read on.
+    pub(super) fn goes_on(&self, room: usize) -> bool {
+        let mut state = self.lock();
+        let goes_on = state.paused && state.in_flight() <= room / 2;
+        state.paused &= !goes_on;
+        goes_on
+    }
+
+    /// Up to `most` tasks that wait; waits for the first.
+    pub(super) async fn take(&self, most: usize) -> Vec<OwnedMessage> {
+        loop {
+            let filled = self.filled.notified();
+            {
+                let mut state = self.lock();
+                if !state.waiting.is_empty() {
+                    let count = state.waiting.len().min(most);
+                    state.in_work = count;
+                    return state.waiting.drain(..count).collect();
+                }
+            }
+            filled.await;
+        }
+    }
+
+    /// The worker is done with all before `next`; `left` of what it took are not.
+    pub(super) fn done(&self, next: i64, left: usize) {
+        let mut state = self.lock();
+        (state.done, state.in_work) = (Some(next), left);
+        self.emptied.notify_one();
+    }
+
+    /// The offset to store, where it has moved since the last time.
+    pub(super) fn moved(&self) -> Option<i64> {
+        let mut state = self.lock();
+        let moved = state.done.filter(|_| state.done != state.told);
+        state.told = state.done;
+        moved
+    }
+
+    /// How many tasks were read of it and are not done.
+    pub(super) fn in_flight(&self) -> usize {
+        self.lock().in_flight()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change under the lock is whole by itself.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn in_flight(&self) -> usize {
+        self.waiting.len() + self.in_work
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::message::Timestamp;
+
+    use super::*;
+
+    const NOT_LONG: Duration = Duration::from_millis(1);
+
+    fn record(offset: i64) -> OwnedMessage {
+        OwnedMessage::new(None, None, "t".into(), Timestamp::NotAvailable, 0, offset, None)
+    }
+
+    #[tokio::test]
+    async fn it_is_read_on_until_it_is_full_and_again_when_half_is_done() {
+        let partition = Partition::new(0);
+        assert!((0..3).all(|offset| partition.put(record(offset), 4, NOT_LONG)));
+        assert!(!partition.put(record(3), 4, NOT_LONG), "full");
+        assert!(!partition.goes_on(4));
+        let taken: Vec<i64> = partition.take(3).await.iter().map(rdkafka::Message::offset).collect();
+        assert_eq!((taken, partition.in_flight()), (vec![0, 1, 2], 4), "what is in work counts");
+        partition.done(1, 2);
+        assert!(!partition.goes_on(4), "three of four");
+        partition.done(3, 0);
+        assert!(partition.goes_on(4));
+        assert!(!partition.goes_on(4), "once");
+    }
+
+    #[tokio::test]
+    async fn room_that_comes_soon_enough_is_waited_for() {
+        let partition = std::sync::Arc::new(Partition::new(0));
+        let worker = partition.clone();
+        let works = tokio::spawn(async move {
+            worker.take(1).await;
+            worker.done(1, 0);
+        });
+        let reader = partition.clone();
+        let reads = tokio::task::spawn_blocking(move || reader.put(record(0), 1, Duration::from_secs(30)));
+        assert!(reads.await.unwrap());
+        works.await.unwrap();
+    }
+
+    #[test]
+    fn an_offset_is_told_once() {
+        let partition = Partition::new(0);
+        assert_eq!(partition.moved(), None);
+        partition.done(7, 0);
+        assert_eq!((partition.moved(), partition.moved()), (Some(7), None));
+        partition.done(7, 0);
+        assert_eq!(partition.moved(), None);
+        partition.done(9, 0);
+        assert_eq!(partition.moved(), Some(9));
+    }
+}

@@ -1,0 +1,107 @@
+//! The worker of one partition: reads tasks, hands them to their lanes by the desk, writes letters for those that are refused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use rand::RngExt;
+use rdkafka::Message;
+use rdkafka::message::OwnedMessage;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::batch::Batch;
+use super::dead_letter;
+use super::partition::Partition;
+use super::producer::Producer;
+use crate::push::{Desk, Source};
+use crate::store::{self, Outage};
+use crate::telemetry::Telemetry;
+
+/// Tasks that are handed over at once.
+const BATCH: usize = 256;
+/// The first pause of a partition that can't go on, and the longest.
+const FIRST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// What the workers of all partitions share.
+#[derive(Clone)]
+pub(super) struct Worker {
+    pub(super) desk: Arc<Desk>,
+    pub(super) producer: Arc<Producer>,
+    pub(super) dead_letter_topic: Arc<str>,
+    pub(super) telemetry: Telemetry,
+}
+
+/// How long a partition has waited for room in a lane, or for its letters' topic.
+#[derive(Debug, Default)]
+struct Stuck {
+    /// Rounds without progress.
+    rounds: u32,
+    /// What was left after the last one.
+    left: usize,
+}
+
+impl Stuck {
+    /// How long to wait, with `left` of a batch not done.
+    fn pause(&mut self, partition: i32, left: usize) -> Duration {
+        if self.left == 0 {
+            info!(partition, left, "a partition waits: a lane or the store is full, or letters can't be written");
+        }
+        self.rounds = if self.left == left { self.rounds.saturating_add(1) } else { 0 };
+        self.left = left;
+        let pause = FIRST.saturating_mul(1 << self.rounds.min(6)).min(LONGEST);
+        pause.mul_f64(rand::rng().random_range(0.5..1.0))
+    }
+}
+
+impl Worker {
+    /// Works a partition until `stop`; what is handed over then is handed over whole.
+    pub(super) async fn run(self, partition: Arc<Partition>, stop: CancellationToken) {
+        while let Some(records) = stop.run_until_cancelled(partition.take(BATCH)).await {
+            self.own(&partition, records, &stop).await;
+        }
+    }
+
+    /// Sees to it that each record has an owner or a letter, as long as that takes.
+    async fn own(&self, partition: &Partition, records: Vec<OwnedMessage>, stop: &CancellationToken) {
+        let mut batch = Batch::read(records, |json| self.desk.read(json));
+        let (mut outage, mut stuck) = (Outage::new("push"), Stuck::default());
+        while !stop.is_cancelled() {
+            let taken = self.hand_over(&mut batch).await;
+            self.write_letters(&mut batch).await;
+            partition.done(batch.next(), batch.left());
+            let Telemetry { metrics, alarms, .. } = &self.telemetry;
+            match taken {
+                Err(error) => drop(stop.run_until_cancelled(outage.wait(&error, metrics, alarms)).await),
+                Ok(()) if batch.left() == 0 => return outage.over(),
+                Ok(()) => {
+                    outage.over();
+                    let pause = stuck.pause(partition.number, batch.left());
+                    stop.run_until_cancelled(tokio::time::sleep(pause)).await;
+                }
+            }
+        }
+    }
+
+    async fn hand_over(&self, batch: &mut Batch) -> store::Result<()> {
+        let source = |record: &OwnedMessage| Source::Kafka {
+            topic: record.topic().to_owned(),
+            partition: record.partition(),
+            offset: record.offset(),
+        };
+        let tasks: Vec<_> = batch.open().map(|(task, record)| (task.clone(), source(record))).collect();
+        if !tasks.is_empty() {
+            batch.taken(self.desk.take(tasks).await?);
+        }
+        Ok(())
+    }
+
+    async fn write_letters(&self, batch: &mut Batch) {
+        let write = |(record, fault)| dead_letter::write(&self.producer, &self.dead_letter_topic, record, fault);
+        let written = join_all(batch.refused().map(write)).await;
+        let letters = written.iter().filter(|is_written| **is_written);
+        letters.for_each(|_| self.telemetry.metrics.task("kafka", "dead_letter"));
+        batch.written(written);
+    }
+}
