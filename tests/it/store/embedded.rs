@@ -38,7 +38,7 @@ impl Fixture for Embedded {
     }
 }
 
-super::contract_suite!(open);
+super::suite::contract_suite!(open);
 
 /// What a crash of the process or the machine leaves of a store that is being written: the file as it was at the last
 /// checkpoint, and the log up to some byte.

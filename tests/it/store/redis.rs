@@ -49,14 +49,14 @@ mod one_shard {
     async fn make() -> super::OnRedis {
         super::fixture(1)
     }
-    crate::store::contract_suite!(make);
+    crate::store::suite::contract_suite!(make);
 }
 
 mod four_shards {
     async fn make() -> super::OnRedis {
         super::fixture(4)
     }
-    crate::store::contract_suite!(make);
+    crate::store::suite::contract_suite!(make);
 }
 
 /// Takes one message from enqueue to a delivered reply; nothing else may wait.
