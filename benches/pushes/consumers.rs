@@ -107,9 +107,11 @@ impl Consumers {
                 Way::Gateway { at_once, .. } => {
                     let url = format!("sqlite://{}", records.path().join("records.db").display());
                     let admin = free_port()?;
-                    let scenario = gateway(fake, topics, app.clone(), at_once)?
-                        .set("database", "url", url)
-                        .set("admin", "listen", admin.to_string());
+                    let scenario = gateway(fake, topics, app.clone(), at_once)?.set("database", "url", url).set(
+                        "admin",
+                        "listen",
+                        admin.to_string(),
+                    );
                     let scenario = match &redis {
                         Some(redis) => scenario.on_redis(redis.url().expose()),
                         None => scenario,

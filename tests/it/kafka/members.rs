@@ -14,6 +14,8 @@ use crate::world::{On, World, key};
 const CHATS: i32 = 4;
 /// Tasks of each that are written at a time; more than a dying process can take with it.
 const PART: usize = 15;
+/// Tasks of a partition that are written at once, so that there is always one on its way.
+const BACKLOG: usize = 2000;
 /// The whole of it takes no longer.
 const BOUND: Duration = Duration::from_secs(120);
 
@@ -92,22 +94,22 @@ async fn a_partition_that_changes_hands_in_order_is_not_read_again() {
         })
         .await;
         let mut written = 0;
-        let mut write = async || {
+        let mut write = async |count: usize| {
             for partition in 0..2 {
-                let tasks: Vec<_> = (written..written + 20)
+                let tasks: Vec<_> = (written..written + count)
                     .map(|n| task(&format!("p{partition}-{n}"), names[n % 20 * 2 + partition as usize]))
                     .collect();
                 topics.write(partition, &tasks).await;
             }
-            written += 20;
+            written += count;
         };
-        write().await;
+        write(BACKLOG).await;
         world.fake.until(|fake| fake.arrivals() > 0).await;
         let second = world.second().await;
         while world.metric_of(&second, "kafka{kind=\"partitions\"}").await == 0 {
-            write().await;
+            write(PART).await;
         }
-        write().await;
+        write(PART).await;
         let count = |result: &str| format!("push_tasks_total{{source=\"kafka\",result=\"{result}\"}}");
         let (mut taken, mut again) = (0, tokio::time::interval(Duration::from_millis(20)));
         while taken < 2 * written as u64 {
