@@ -6,6 +6,7 @@ mod apps;
 mod kafka;
 mod process;
 mod push;
+mod reference;
 mod report;
 mod rules;
 mod whole;
