@@ -37,7 +37,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::lock::{PathLock, lock_path};
 use crate::store::redis::RedisStore;
 use crate::store::{Depth, SharedStore, Spool, StoreError};
-use crate::telemetry::{Health, Metrics, Recent, Telemetry};
+use crate::telemetry::{Health, Metrics, Recent, Spans, Telemetry};
 use crate::worker::{Sources, Workers};
 
 /// How long giving back takes at most, after `server.drain` is over.
@@ -98,6 +98,7 @@ pub struct App {
     /// Callbacks, messages, replies, and the spool where there is one.
     flow: Vec<Task>,
     notifier: Option<Task>,
+    exporter: Option<Task>,
     flusher: Task,
     admin: Task,
     _lock: PathLock,
@@ -146,7 +147,13 @@ impl App {
         let clients = Clients { robots: robots.clone(), actions: http.clone() };
         let (alarms, notifier) =
             Notifier::new(&settings.alarms, store.clone(), clients, metrics.clone(), health.clone());
-        let telemetry = Telemetry { alarms: alarms.clone(), metrics: metrics.clone(), health: health.clone() };
+        let (spans, exporter) = Spans::new(settings.telemetry.as_ref(), &http, &metrics);
+        let telemetry = Telemetry {
+            alarms: alarms.clone(),
+            metrics: metrics.clone(),
+            health: health.clone(),
+            spans: spans.clone(),
+        };
         let wecom = Arc::new(ExternalContact::new(store.clone(), &settings, robots.clone()));
         let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), wecom.clone()));
         let awaiting =
@@ -164,7 +171,7 @@ impl App {
         ));
         let intake = Intake::new(store.clone(), spool.clone(), alarms.clone(), metrics.clone());
         let recent = Arc::new(Recent::default());
-        let ingress = Ingress::new(in_force.clone(), intake, copies, metrics.clone(), recent.clone());
+        let ingress = Ingress::new(in_force.clone(), intake, copies, metrics.clone(), recent.clone(), spans.clone());
         let replay = spool
             .clone()
             .map(|spool| Arc::new(Replay::new(store.clone(), spool, settings.store.lane_depth, telemetry.clone())));
@@ -186,6 +193,7 @@ impl App {
             reloader: reloader.clone(),
             recent,
             holds: sender.holds(),
+            spans,
             alarms,
             metrics,
             kafka: kafka.clone(),
@@ -222,6 +230,9 @@ impl App {
             Task::supervise("flusher", flusher, |flusher, stop| async move { flusher.run(stop.draining).await });
         let admin =
             Task::spawn("admin", |stop| listener::serve(operators, admin::router(state), OPERATORS, stop.draining));
+        let exporter = exporter.map(Arc::new).map(|exporter| {
+            Task::supervise("spans", exporter, |exporter, stop| async move { exporter.run(stop.draining).await })
+        });
         let drain = settings.server.drain;
         Ok(Self {
             callback_addr,
@@ -233,6 +244,7 @@ impl App {
             reloader,
             flow,
             notifier,
+            exporter,
             flusher,
             admin,
             _lock: lock,
@@ -272,7 +284,8 @@ impl App {
         }
         let end = Instant::now() + CLOSING;
         say_what_is_left(&self.store, self.spool.as_deref()).await;
-        let last: Vec<Task> = [self.flusher, self.admin].into_iter().chain(self.notifier).collect();
+        let last: Vec<Task> =
+            [self.flusher, self.admin].into_iter().chain(self.notifier).chain(self.exporter).collect();
         last.iter().for_each(|task| task.stop.draining.cancel());
         for task in last {
             task.finish(end).await;

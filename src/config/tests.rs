@@ -8,6 +8,7 @@ mod process;
 mod push;
 mod report;
 mod rules;
+mod telemetry;
 mod whole;
 
 use std::path::PathBuf;

@@ -320,5 +320,6 @@ fn message() -> Message {
         sent_at: None,
         received_at: 0,
         response_url: None,
+        trace: None,
     }
 }

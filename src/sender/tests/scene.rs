@@ -130,6 +130,7 @@ impl Scene {
                 expires_at: now_ms() + 600_000,
                 received_at: message.received_at,
                 queued_at: message.received_at,
+                trace: None,
             };
             change(&mut delivery);
             delivery
@@ -295,5 +296,6 @@ fn message(chat: &str, n: usize) -> Message {
         sent_at: None,
         received_at: now_ms(),
         response_url: None,
+        trace: None,
     }
 }
