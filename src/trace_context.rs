@@ -6,7 +6,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use axum::http::HeaderMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The header, and the field of Kafka's records.
@@ -44,11 +43,6 @@ impl FromStr for TraceContext {
         let flags = u8::from_str_radix(flags, 16).map_err(|_| NoTraceContext)?;
         if trace == 0 || span == 0 { Err(NoTraceContext) } else { Ok(Self { trace, span, sampled: flags & 1 == 1 }) }
     }
-}
-
-/// What a request says of its trace, if that is well-formed.
-pub fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
-    headers.get(TRACEPARENT)?.to_str().ok()?.parse().ok()
 }
 
 /// Lower case alone, says the standard.

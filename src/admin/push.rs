@@ -23,7 +23,7 @@ use crate::push::{self, ConfirmError, Confirmation, HandOverError, Source, Taken
 use crate::records::{Page, rfc3339};
 use crate::store::{Child, StoreError, TaskStatus};
 use crate::task::{RecipientState, Who};
-use crate::trace_context::trace_of;
+use crate::telemetry::trace_of;
 
 /// Tasks of one call.
 const MOST_TASKS: usize = 1000;

@@ -16,8 +16,7 @@ use crate::alarms::{Alarm, Kind};
 use crate::model::Lane;
 use crate::sender::NoRoute;
 use crate::store::{Answered, LateAnswer, Stage, Turn};
-use crate::telemetry::SpanOf;
-use crate::trace_context::trace_of;
+use crate::telemetry::{SpanOf, trace_of};
 use crate::worker::reply::{Origin, Replies};
 
 /// A late answer as it is posted.

@@ -186,8 +186,15 @@ impl Bot {
     /// Calls the action and waits for it.
     async fn act(&self, message: &Message, run: &Run) -> Vec<Value> {
         let (session, profile) = (Session::default(), Profile::default());
-        let request =
-            Request { message, chat_name: None, run, session: &session, profile: &profile, rules: &self.rules, trace: None };
+        let request = Request {
+            message,
+            chat_name: None,
+            run,
+            session: &session,
+            profile: &profile,
+            rules: &self.rules,
+            trace: None,
+        };
         match self.actions.run(request).await {
             Ok(Answer::Say { messages, .. }) => messages,
             Ok(Answer::Silent | Answer::Later) => Vec::new(),

@@ -16,7 +16,7 @@ pub use health::Health;
 pub use kafka::{KafkaStand, KafkaView};
 pub use metrics::Metrics;
 pub use recent::{Callback, Recent};
-pub use spans::{Exporter, Span, SpanOf, Spans};
+pub use spans::{Exporter, Span, SpanOf, Spans, trace_of};
 
 /// Where a loop tells how it fares. Clones are the same.
 #[derive(Clone)]

@@ -95,9 +95,21 @@ async fn each_part_of_a_reply_is_sent_in_its_trace_and_what_fails_says_so() {
     assert!(sent.iter().all(|span| span.parent == handle.id && span.trace == handle.trace), "{spans:#?}");
     let told: Vec<[&str; 4]> = sent
         .iter()
-        .map(|span| [&span.says["delivery"][span.says["delivery"].len() - 2..], &span.says["attempt"], &span.says["errcode"], &span.says["state"]])
+        .map(|span| {
+            [
+                &span.says["delivery"][span.says["delivery"].len() - 2..],
+                &span.says["attempt"],
+                &span.says["errcode"],
+                &span.says["state"],
+            ]
+        })
         .collect();
-    let want = [[".0", "1", "0", "delivered"], [".1", "1", "-1", "retried"], [".1", "2", "0", "delivered"], [".2", "1", "0", "delivered"]];
+    let want = [
+        [".0", "1", "0", "delivered"],
+        [".1", "1", "-1", "retried"],
+        [".1", "2", "0", "delivered"],
+        [".2", "1", "0", "delivered"],
+    ];
     assert_eq!(told, want);
     let failed: Vec<Option<&str>> = sent.iter().map(|span| span.failed.as_deref()).collect();
     assert_eq!(failed, [None, Some("transient"), None, None]);
@@ -114,7 +126,8 @@ async fn a_push_goes_on_with_the_trace_of_its_producer() {
         "message": {"msgtype": "text", "text": {"content": "shipped"}}});
     let push = async |traceparent: &str| {
         let url = format!("http://{}/api/v1/push", world.app.admin_addr());
-        let answer = reqwest::Client::new().post(url).header("traceparent", traceparent).json(&task).send().await.unwrap();
+        let answer =
+            reqwest::Client::new().post(url).header("traceparent", traceparent).json(&task).send().await.unwrap();
         assert_eq!(answer.status(), 202);
     };
     push(PARENT).await;
@@ -147,9 +160,8 @@ fn posted(id: &str, text: &str) -> Value {
 async fn what_was_not_sampled_at_its_beginning_is_not_traced() {
     let collector = Collector::start().await;
     let otlp = collector.url().to_owned();
-    let shape = |fake: &FakeWeCom, scenario| {
-        hook(fake, scenario).set("telemetry", "otlp", otlp).set("telemetry", "sample", 0)
-    };
+    let shape =
+        |fake: &FakeWeCom, scenario| hook(fake, scenario).set("telemetry", "otlp", otlp).set("telemetry", "sample", 0);
     let world = World::with(On::Embedded, &["c1"], Options::default(), shape).await;
     let caller = world.caller_of("hook");
     // By our own share, then by a front's word, against it too.

@@ -181,8 +181,15 @@ impl<'a> Rehearsal<'a> {
             return (!ours).then_some("would be answered by a service that names no message (not by /action/… here)");
         }
         let (session, profile) = (Session::default(), Profile::default());
-        let request =
-            Request { message, chat_name: None, run, session: &session, profile: &profile, rules: &self.rules, trace: None };
+        let request = Request {
+            message,
+            chat_name: None,
+            run,
+            session: &session,
+            profile: &profile,
+            rules: &self.rules,
+            trace: None,
+        };
         let said = match self.actions.run(request).await {
             Ok(Answer::Say { messages, .. }) => messages.first().map(ToString::to_string).unwrap_or_default(),
             Ok(Answer::Silent | Answer::Later) | Err(_) => String::new(),

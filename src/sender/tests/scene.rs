@@ -237,6 +237,7 @@ impl Scene {
                 webhook_hosts: vec!["127.0.0.1".to_owned()],
             },
             kafka: None,
+            telemetry: None,
             store: settings::Store {
                 backend: settings::Backend::Embedded,
                 path: PathBuf::new(),

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use axum::http::HeaderMap;
 use opentelemetry::trace::{
     Span as _, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId, TraceState,
     Tracer,
@@ -24,7 +25,7 @@ use opentelemetry_sdk::trace::SdkTracer;
 use super::Metrics;
 use crate::config::settings::Tracing;
 use crate::mask;
-use crate::trace_context::TraceContext;
+use crate::trace_context::{TRACEPARENT, TraceContext};
 pub use export::Exporter;
 
 /// What a span is of.
@@ -209,6 +210,11 @@ impl<'t, T: Into<Told<'t>>> From<Option<T>> for Told<'t> {
     fn from(told: Option<T>) -> Self {
         told.map_or(Self::Nothing, Into::into)
     }
+}
+
+/// What a request says of its trace, if that is well-formed.
+pub fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
+    headers.get(TRACEPARENT)?.to_str().ok()?.parse().ok()
 }
 
 fn remote(context: TraceContext) -> SpanContext {
