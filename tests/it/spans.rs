@@ -49,7 +49,8 @@ async fn a_message_that_two_processes_worked_on_is_one_trace() {
     fleet.start(1, None).await;
     fleet.fake.until(|fake| fake.service().under_way() == 1).await;
     fleet.fake.service().release();
-    let all = collector.until_spans(|spans| !named(spans, "deliver").is_empty()).await;
+    let all =
+        collector.until_spans(|spans| ["handle", "deliver"].iter().all(|name| named(spans, name).len() == 1)).await;
 
     let callback = one(&all, "callback");
     assert!(all.iter().all(|span| span.trace == callback.trace), "one trace: {all:#?}");
@@ -165,8 +166,9 @@ async fn what_was_not_sampled_at_its_beginning_is_not_traced() {
     let world = World::with(On::Embedded, &["c1"], Options::default(), shape).await;
     let caller = world.caller_of("hook");
     // By our own share, then by a front's word, against it too.
-    for (id, header) in [("m1", ""), ("m2", &PARENT.replace("-01", "-00")), ("m3", PARENT)] {
-        assert_eq!(caller.post_json(&posted(id, "/query 1"), ("traceparent", header)).await, Some(200));
+    for (n, header) in [(1, ""), (2, &PARENT.replace("-01", "-00")), (3, PARENT)] {
+        let message = posted(&format!("m{n}"), &format!("/query {n}"));
+        assert_eq!(caller.post_json(&message, ("traceparent", header)).await, Some(200));
     }
     let spans = collector.until_spans(|spans| !named(spans, "deliver").is_empty()).await;
     assert!(spans.iter().all(|span| span.trace == TRACE), "{spans:#?}");
@@ -200,7 +202,8 @@ async fn a_collector_that_is_away_costs_nobody_anything_and_is_told_of_once() {
     let collector = Collector::start().await;
     collector.refuse(true);
     let more = vec![("telemetry", "otlp", json!(collector.url()))];
-    let mut fleet = Fleet::started(Setup { more, ..Setup::new(On::Embedded) }).await;
+    let log = "warn,wecom_gateway::app=info,wecom_gateway::telemetry=info";
+    let mut fleet = Fleet::started(Setup { more, log, ..Setup::new(On::Embedded) }).await;
     assert_eq!(fleet.caller.post(&robot_text("c0", "u1", "m1", "/query 1")).await, Some(200));
     fleet.fake.until(|fake| fake.texts(&key("c0")).len() == 1).await;
     collector.until_refused(2).await;

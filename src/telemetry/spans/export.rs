@@ -35,8 +35,9 @@ const WAITING: usize = 8_192;
 const BATCH: usize = 512;
 /// How long a span waits for others to go with it.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long one request may take. A stop has time for one that fails.
-const TIMEOUT: Duration = Duration::from_secs(1);
+/// How long one request may take; at a stop there is less time.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const LAST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Before what failed is tried again: doubled each time, up to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
@@ -132,7 +133,9 @@ impl Exporter {
             if batch.is_empty() {
                 stop.run_until_cancelled(gather(&mut queued, &mut batch)).await;
             }
-            if let Some(pause) = self.export(&mut batch, &mut outage).await {
+            // A stop in the middle of it repeats the batch, which collectors know by the ids of its spans.
+            let exported = stop.run_until_cancelled(self.export(&mut batch, &mut outage, TIMEOUT)).await;
+            if let Some(Some(pause)) = exported {
                 stop.run_until_cancelled(sleep(pause)).await;
             }
         }
@@ -143,7 +146,7 @@ impl Exporter {
                 batch.push(span);
             }
             // One that is not taken now is not tried again: there is no time for it.
-            if batch.is_empty() || self.export(&mut batch, &mut outage).await.is_some() {
+            if batch.is_empty() || self.export(&mut batch, &mut outage, LAST_TIMEOUT).await.is_some() {
                 break;
             }
         }
@@ -151,11 +154,11 @@ impl Exporter {
     }
 
     /// Posts a batch, which is empty afterwards where it is done with; else answers how long to wait with it.
-    async fn export(&self, batch: &mut Vec<SpanData>, outage: &mut Outage) -> Option<Duration> {
+    async fn export(&self, batch: &mut Vec<SpanData>, outage: &mut Outage, within: Duration) -> Option<Duration> {
         if batch.is_empty() {
             return None;
         }
-        match self.post(batch).await {
+        match self.post(batch, within).await {
             Ok(()) => {
                 self.metrics.spans("exported", batch.len());
                 batch.clear();
@@ -174,12 +177,12 @@ impl Exporter {
         }
     }
 
-    async fn post(&self, batch: &[SpanData]) -> Result<(), ExportError> {
+    async fn post(&self, batch: &[SpanData], within: Duration) -> Result<(), ExportError> {
         let resource_spans = group_spans_by_resource_and_scope(batch.to_vec(), &self.resource);
         let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
         let post = self.client.post(self.endpoint.expose()).header(CONTENT_TYPE, "application/x-protobuf");
         let no_answer = |error: reqwest::Error| ExportError::NoAnswer(error.without_url().to_string());
-        let answer = post.timeout(TIMEOUT).body(body).send().await.map_err(no_answer)?;
+        let answer = post.timeout(within).body(body).send().await.map_err(no_answer)?;
         if answer.status().is_success() { Ok(()) } else { Err(ExportError::Status(answer.status())) }
     }
 }
