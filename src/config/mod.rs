@@ -6,7 +6,7 @@
 //! - `faults`: what is wrong, and the ledger where readers leave it;
 //! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings, `files` what
 //!   they name;
-//! - `gateway`, `alarms`, `report`, `kafka`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - `gateway`, `alarms`, `report`, `kafka`, `telemetry`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
 //! - [`reference`]: every key, in words;
 //! - [`settings`]: the result.
 
@@ -29,6 +29,7 @@ mod route;
 mod rules;
 mod session;
 pub mod settings;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 pub(crate) mod units;

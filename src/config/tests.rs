@@ -9,6 +9,7 @@ mod push;
 mod reference;
 mod report;
 mod rules;
+mod telemetry;
 mod whole;
 
 use std::path::PathBuf;
