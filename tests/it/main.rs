@@ -11,6 +11,7 @@ mod check;
 mod compare;
 mod console;
 mod crash;
+mod documents;
 mod explain;
 mod gateway;
 mod hands;
