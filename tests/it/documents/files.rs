@@ -101,7 +101,8 @@ fn completed(name: &str, part: &str) -> String {
 pub fn value(name: &str) -> String {
     match name {
         _ if name.ends_with("AES_KEY") => format!("{:A<43}", name.replace('_', "")),
-        _ => name.to_lowercase().replace('_', "-"),
+        // Tokens are letters and digits.
+        _ => name.to_lowercase().replace('_', ""),
     }
 }
 

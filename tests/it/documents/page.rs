@@ -1,7 +1,7 @@
 //! A page of the documentation, taken apart: its fenced blocks, links and headings.
 //!
 //! The first word behind a fence names the language; what follows says what a block is to the tests (and shows nowhere):
-//! `no-run="why"`, `says=member in=chat`, `hears=chat`, `asks=url`, `answers=url`.
+//! `no-run="why"`, `says=member in=chat`, `hears=chat`, `asks=url`, `answers=url`, `unanswered=chat`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -128,6 +128,11 @@ impl Block {
     /// A note.
     pub fn note(&self, name: &str) -> Option<&str> {
         self.notes.get(name).map(String::as_str)
+    }
+
+    /// Whether something happens that can be looked at.
+    pub fn happens(&self) -> bool {
+        self.note("says").is_some() || (self.language == "sh" && self.note("no-run").is_none())
     }
 
     /// The file that a `toml` block is, and whether it is all of it: `# config/apps/a.toml`, `# in config/gateway.toml`.

@@ -12,12 +12,12 @@ use wecom_gateway::app::App;
 use wecom_gateway::config::Settings;
 use wecom_gateway::config::settings::AppKind;
 use wecom_gateway::sim::wecom::member;
-use wecom_gateway::sim::{Caller, FakeWeCom, Options, app_text, robot_text};
+use wecom_gateway::sim::{Answer, Caller, FakeWeCom, Options, app_text, robot_text};
 
 use super::expected::differs;
 use super::files::{Files, value};
 use super::page::Block;
-use super::services::{Answer, Services};
+use super::services::{self, Services};
 use super::shell::{Command, commands};
 use crate::mariadb_server::MariaDb;
 use crate::redis_server::{DURABLE, RedisServer};
@@ -45,8 +45,8 @@ pub struct Stage {
 
 impl Stage {
     /// Sets up what these blocks show.
-    pub async fn set(blocks: &[&Block]) -> Self {
-        let whole = blocks.iter().copied().filter(|block| block.file().is_some_and(|(_, is_whole)| is_whole));
+    pub async fn set(blocks: &[Block]) -> Self {
+        let whole = blocks.iter().filter(|block| block.file().is_some_and(|(_, is_whole)| is_whole));
         let files = Files::of(whole);
         let folder = tempfile::tempdir().unwrap();
         let (fake, services) = (FakeWeCom::start(Options::default()).await.unwrap(), Services::start().await);
@@ -95,7 +95,7 @@ impl Stage {
     }
 
     /// Lets everything happen that these blocks show.
-    pub async fn play(&mut self, blocks: &[&Block]) {
+    pub async fn play(&mut self, blocks: &[Block]) {
         for block in blocks {
             if let Some(url) = block.note("answers") {
                 self.services.will_answer(url, answer(block));
@@ -127,7 +127,10 @@ impl Stage {
                 assert_eq!(differs(&shown, &asked), None, "{}", block.place);
             } else if let Some(url) = block.note("answers") {
                 self.asked("answers", url).await;
-            } else if block.language == "sh" && block.note("no-run").is_none() {
+            } else if block.happens() {
+                if let Some(chat) = block.note("unanswered") {
+                    self.fake.script(&self.robots[chat], [Answer::Cut.into()]);
+                }
                 for command in commands(&block.body) {
                     self.run(&block.place, &command).await;
                 }
@@ -217,7 +220,7 @@ fn wrong(command: &Command, ended: &Output) -> Option<String> {
     }
 }
 
-fn answer(block: &Block) -> Answer {
+fn answer(block: &Block) -> services::Answer {
     match block.language.as_str() {
         "json" => (200, Some(serde_json::from_str(&block.body).unwrap())),
         _ => (block.body.trim().parse().unwrap(), None),
