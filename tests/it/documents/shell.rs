@@ -33,8 +33,11 @@ impl Command {
         Regex::new(&format!("^(export )?{word}( {word})*$")).unwrap().is_match(&self.text)
     }
 
-    /// Whether asking again does no harm.
+    /// Whether asking again does no harm: what happened shows a moment later.
     pub fn only_asks(&self) -> bool {
+        if ["trace", "report"].iter().any(|name| self.text.starts_with(&format!("wecom-gateway {name} "))) {
+            return true;
+        }
         self.text.starts_with("curl ") && ![" -d ", " -X ", " -T "].iter().any(|changes| self.text.contains(changes))
     }
 }

@@ -1,4 +1,5 @@
-//! `docs/operations.md` against the code: every alarm, state, reason and error that the gateway can say stands there.
+//! Pages against the code: every alarm, state, reason and error that the gateway can say, and every code of WeCom's that it
+//! tells apart, is written down.
 //!
 //! The words are taken from the sources, where the compiler holds each `match` to its enum: a new one fails here until it is
 //! written down.
@@ -7,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use regex::Regex;
+use wecom_gateway::wecom::verdict::{ChannelKind, Reply, verdict};
 
 use super::page::{Page, root};
 
@@ -119,4 +121,47 @@ fn every_metric_and_alert_rule_is_explained() {
         let missing: Vec<&String> = metrics.iter().chain(&rules).filter(|name| !page.text.contains(*name)).collect();
         assert_eq!(missing, [""; 0], "{}", page.name);
     });
+}
+
+#[test]
+fn every_fault_that_explain_finds_is_explained() {
+    let source = std::fs::read_to_string(root().join("src/explain/mod.rs")).unwrap();
+    let variants = source.split_once("pub enum Fault {").unwrap().1.split_once('}').unwrap().0;
+    let faults = all(variants, r"(?m)^    ([A-Z]\w+),$").into_iter().map(|name| {
+        let capital = Regex::new("([a-z])([A-Z])").unwrap();
+        capital.replace_all(&name, "${1}_$2").to_lowercase()
+    });
+    let faults: Vec<String> = faults.collect();
+    assert!(faults.len() > 20, "{faults:?}");
+    for page in ["docs/explain.md", "docs/explain.zh-CN.md"].map(Page::read) {
+        assert_eq!(missing(&page, faults.clone()), [""; 0], "{}", page.name);
+    }
+}
+
+#[test]
+fn every_code_of_wecom_has_the_verdict_that_is_written() {
+    let source = std::fs::read_to_string(root().join("src/wecom/verdict.rs")).unwrap();
+    let told_apart = source.split_once("fn by_errcode").unwrap().1.split_once("\n}\n").unwrap().0;
+    let code = Regex::new(r"(?m)^\s+(?:-?\d+[ |]*)+").unwrap();
+    let told_apart: BTreeSet<i64> = code
+        .find_iter(told_apart)
+        .flat_map(|arm| all(arm.as_str(), r"(-?\d+)"))
+        .map(|code| code.parse().unwrap())
+        .collect();
+    assert!(told_apart.len() > 25, "{told_apart:?}");
+    for page in ["docs/protocol.md", "docs/protocol.zh-CN.md"].map(Page::read) {
+        let row = Regex::new(r"(?m)^\| ([^|]*\d[^|]*) \| `(\w+)` \|").unwrap();
+        let mut written = BTreeSet::new();
+        for found in row.captures_iter(&page.text) {
+            let codes = found[1].replace("HTTP", ";HTTP");
+            let codes = codes.split([';', '；']).filter(|part| !part.contains("HTTP"));
+            for code in codes.flat_map(|part| all(part, r"(-?\d+)")).map(|code| code.parse().unwrap()) {
+                let kind = if &found[2] == "token" { ChannelKind::AppMessage } else { ChannelKind::GroupRobot };
+                let got = verdict(kind, &Reply::Http { status: 200, code: Some((code, String::new())) });
+                assert_eq!(got.as_str(), &found[2], "{}: {code}", page.name);
+                written.insert(code);
+            }
+        }
+        assert_eq!(told_apart.difference(&written).collect::<Vec<_>>(), [&0; 0], "{}", page.name);
+    }
 }
