@@ -12,6 +12,7 @@ mod collector;
 mod compare;
 mod console;
 mod crash;
+mod documents;
 mod explain;
 mod gateway;
 mod hands;
