@@ -11,6 +11,7 @@ mod check;
 mod compare;
 mod console;
 mod crash;
+mod deployed;
 mod examples;
 mod explain;
 mod fronted;

@@ -129,8 +129,8 @@ fn caddy(folder: &Path, address: SocketAddr, [first, second]: [SocketAddr; 2]) -
         ],
     );
     let file = folder.join("Caddyfile");
-    fs::write(&file, format!("{{\n\tadmin off\n\tlog {{\n\t\tlevel WARN\n\t}}\n}}\n{site}")).unwrap();
-    let mut command = program("caddy/bin/caddy", "caddy");
+    fs::write(&file, format!("{{\n\tadmin off\n\tlog {{\n\t\tlevel ERROR\n\t}}\n}}\n{site}")).unwrap();
+    let mut command = program("python/bin/caddy", "caddy");
     command.args(["run", "--adapter", "caddyfile", "--config"]).arg(file);
     // Where it keeps what it would remember.
     command.env("HOME", folder).env_remove("XDG_DATA_HOME").env_remove("XDG_CONFIG_HOME");
