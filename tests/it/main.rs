@@ -19,6 +19,7 @@ mod gateway;
 mod hands;
 mod kafka;
 mod kafka_broker;
+mod manual;
 mod mariadb_server;
 mod members;
 mod memory;
