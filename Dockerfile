@@ -21,6 +21,7 @@ COPY Cargo.toml Cargo.lock ./
 # Empty sources stand in for ours, so that this layer holds the dependencies alone; librdkafka and OpenSSL among them need gcc,
 # g++, make and perl, which this image has.
 RUN mkdir src && echo 'fn main() {}' > src/main.rs && touch src/lib.rs && cargo build --release --locked
+COPY build.rs ./
 COPY src src
 # What `--version` says; empty where nobody told.
 ARG COMMIT=""
