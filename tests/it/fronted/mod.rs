@@ -57,7 +57,9 @@ async fn signatures_pass(kind: Kind) {
     let bot = Callback::of(aibot.to_string()).to(AIBOT);
     let headers = [("Content-Type", "application/json")];
     assert_eq!(client.ask(Method::POST, &bot.target(), &headers, bot.json()).await.status, 200);
-    let body = format!("{{\r\n \"MsgType\":\"text\", \"roomType\":2,\t\"ChatId\":\"{CHAT}\",\"FromUserName\":\"u1\",\"Content\":\"é 好\",\"MsgId\":\"j1\"}}\n");
+    let body = format!(
+        "{{\r\n \"MsgType\":\"text\", \"roomType\":2,\t\"ChatId\":\"{CHAT}\",\"FromUserName\":\"u1\",\"Content\":\"é 好\",\"MsgId\":\"j1\"}}\n"
+    );
     let mac = Hmac::<Sha256>::new_from_slice(HMAC_SECRET.as_bytes()).unwrap().chain_update(&body);
     let signature = hex::encode(mac.finalize().into_bytes());
     client.post_json(SIGNED_HOOK, &[("X-Signature", &signature)], body.as_str()).await.taken();

@@ -110,7 +110,7 @@ fn nginx(folder: &Path, address: SocketAddr, [first, second]: [SocketAddr; 2]) -
         .collect();
     // One process, so that it ends with its handle.
     let main = format!(
-        "daemon off;\nmaster_process off;\npid {folder}/pid;\nevents {{}}\nhttp {{\n    access_log off;\n{temporary}    include {folder}/site.conf;\n}}\n",
+        "daemon off;\nmaster_process off;\nerror_log stderr crit;\npid {folder}/pid;\nevents {{}}\nhttp {{\n    access_log off;\n{temporary}    include {folder}/site.conf;\n}}\n",
         folder = folder.display()
     );
     fs::write(folder.join("nginx.conf"), main).unwrap();
