@@ -9,6 +9,7 @@ use std::fmt;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
 
 use crate::task::PushOf;
 
@@ -394,7 +395,7 @@ pub struct Session {
 }
 
 /// One side's words in a session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionTurn {
     /// Who spoke.
     pub role: Role,
@@ -402,11 +403,12 @@ pub struct SessionTurn {
     pub text: String,
     /// Who said it, where a chat shares its session and the callback carried a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub name: Option<String>,
 }
 
-/// The speaker of a [`SessionTurn`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The speaker of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The member.
@@ -416,7 +418,7 @@ pub enum Role {
 }
 
 /// How a message (or one delivery of it) ended. Exactly one per message, see P8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// Sent again by hand under another id, which speaks for it; only a delivery ends so.
