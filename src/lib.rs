@@ -28,6 +28,9 @@
 //! - [`app`]: everything above, put together; [`stop`]: how its loops end; [`cli`]: the commands.
 //! - [`sim`]: a fake WeCom and a load generator, for `demo` and the tests.
 
+// A reader that goes away must not be a panic: see `cli::voice`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod action;
 pub mod admin;
 pub mod alarms;

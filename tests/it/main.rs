@@ -17,6 +17,7 @@ mod hands;
 mod kafka;
 mod kafka_broker;
 mod logs;
+mod manual;
 mod mariadb_server;
 mod members;
 mod memory;

@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use super::super::{Failure, MISCONFIGURED, runtime};
 use super::{api, reach};
 use crate::action;
+use crate::cli::voice::say;
 use crate::config::Settings;
 use crate::sender;
 
@@ -36,11 +37,11 @@ impl Finding {
         Self { subject: subject.into(), says: says.into(), mend: Some(mend.into()) }
     }
 
-    fn print(&self) {
+    fn say(&self) -> std::io::Result<()> {
         let Self { subject, says, mend } = self;
         match mend {
-            None => println!("✓ {subject}: {says}"),
-            Some(mend) => println!("✗ {subject}: {says}\n  mend: {mend}"),
+            None => say(format_args!("✓ {subject}: {says}")),
+            Some(mend) => say(format_args!("✗ {subject}: {says}\n  mend: {mend}")),
         }
     }
 }
@@ -54,12 +55,12 @@ pub(super) fn run(settings: &Settings, config: &Path) -> Result<(), Failure> {
     let faults = runtime()?.block_on(async {
         let mut faults = 0;
         let mut tell = |finding: Finding| {
-            finding.print();
             faults += usize::from(finding.mend.is_some());
+            finding.say()
         };
-        println!();
+        say("")?;
         for finding in api::ask_all(settings, config, &robots).await {
-            tell(finding);
+            tell(finding)?;
         }
         let hosts = reach::hosts(settings).into_iter().map(|host| {
             let client = if host.is_ours { &actions } else { &robots };
@@ -67,10 +68,10 @@ pub(super) fn run(settings: &Settings, config: &Path) -> Result<(), Failure> {
         });
         let mut found = futures_util::stream::iter(hosts).buffered(AT_ONCE);
         while let Some(finding) = found.next().await {
-            tell(finding);
+            tell(finding)?;
         }
-        faults
-    });
+        Ok::<_, std::io::Error>(faults)
+    })?;
     match faults {
         0 => Ok(()),
         1 => Err(Failure { code: MISCONFIGURED, text: "1 thing is at fault, see above".to_owned() }),
