@@ -1,7 +1,7 @@
 //! The page of a day: the figures that stand there are those of the API, and so are those in the file that it saves.
 
 use serde_json::{Value, json};
-use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario, scenario::robot_app};
+use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario, Tag, scenario::robot_app};
 
 use super::browser::Browser;
 use super::within;
@@ -40,9 +40,12 @@ async fn day() -> (World, Value) {
         scenario.app(APP, app).set("database", "zone", noon())
     };
     let world = World::with(On::Embedded, &[], Options::default(), shape).await;
-    let texts = ["/query 1", "/query 2", "/query 3", "/echo hi", "有优惠券吗", "@小助手 你好", "违禁词", "随便聊聊"];
-    for (n, text) in texts.iter().enumerate() {
-        world.say("c1", "u1", &format!("m{n}"), text).await;
+    let texts = ["/query 1", "/query 2", "/query 3", "/echo", "有优惠券吗", "@小助手 你好", "违禁词", "随便聊聊"];
+    for (n, text) in (1..).zip(texts) {
+        // The fake tells by the number that answers are in their order.
+        let said =
+            if text.starts_with("/query") { text.to_owned() } else { format!("{text} {}", Tag::new("c1", "u1", n)) };
+        world.say("c1", "u1", &format!("m{n}"), &said).await;
     }
     world.fake.script(&key("c2"), [Answer::Errcode(40008).into()]);
     world.say("c2", "u2", "n1", "/echo x").await;
