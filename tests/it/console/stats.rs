@@ -40,12 +40,12 @@ async fn day() -> (World, Value) {
         scenario.app(APP, app).set("database", "zone", noon())
     };
     let world = World::with(On::Embedded, &[], Options::default(), shape).await;
-    let texts = ["/query 1", "/query 2", "/query 3", "/echo", "有优惠券吗", "@小助手 你好", "违禁词", "随便聊聊"];
-    for (n, text) in (1..).zip(texts) {
-        // The fake tells by the number that answers are in their order.
-        let said =
-            if text.starts_with("/query") { text.to_owned() } else { format!("{text} {}", Tag::new("c1", "u1", n)) };
-        world.say("c1", "u1", &format!("m{n}"), &said).await;
+    // The fake tells by their numbers that answers come in their order.
+    let echo = format!("/echo {}", Tag::new("c1", "u1", 4));
+    let texts =
+        ["/query 1", "/query 2", "/query 3", &echo, "有优惠券吗 #5", "@小助手 介绍一下产品 #6", "违禁词", "随便聊聊"];
+    for (n, text) in texts.iter().enumerate() {
+        world.say("c1", "u1", &format!("m{n}"), text).await;
     }
     world.fake.script(&key("c2"), [Answer::Errcode(40008).into()]);
     world.say("c2", "u2", "n1", "/echo x").await;
