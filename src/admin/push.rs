@@ -9,7 +9,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,7 @@ use crate::model::Outcome;
 use crate::push::status::{counts, whole};
 use crate::push::{HandOverError, Source, Taken, Task, TaskFault};
 use crate::store::StoreError;
+use crate::telemetry::trace_of;
 
 /// Tasks of one call.
 const MOST_TASKS: usize = 1000;
@@ -92,11 +93,14 @@ pub(super) enum TaskItem {
 )]
 pub(super) async fn post(
     State(state): State<AdminState>,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Vec<TaskItem>>), Failure> {
     let body = body.map_err(|rejection| Failure::new(rejection.status(), "bad_body", rejection.body_text()))?;
     let Call { via, tasks: raw } = call(&body)?;
-    let tasks = read(&state, &raw)?;
+    let mut tasks = read(&state, &raw)?;
+    let trace = trace_of(&headers);
+    tasks.iter_mut().for_each(|task| task.trace = trace);
     let ids: Vec<String> = tasks.iter().map(|task| task.id.clone()).collect();
     if let Some(Via::Kafka) = via {
         let tasks = tasks.into_iter().zip(raw).map(|(task, raw)| (task, raw.get().as_bytes().to_vec())).collect();
