@@ -1,4 +1,4 @@
-//! What a hundred thousand sessions and exchanges take, printed: run by hand, see the README.
+//! What a hundred thousand sessions and exchanges take, printed: run by hand, see docs/actions.md.
 //!
 //! `cargo test --test it -- --ignored --nocapture a_hundred_thousand`
 
