@@ -149,8 +149,8 @@ fn every_code_of_wecom_has_the_verdict_that_is_written() {
         .map(|code| code.parse().unwrap())
         .collect();
     assert!(told_apart.len() > 25, "{told_apart:?}");
+    let row = Regex::new(r"(?m)^\| ([^|]*\d[^|]*) \| `(\w+)` \|").unwrap();
     for page in ["docs/protocol.md", "docs/protocol.zh-CN.md"].map(Page::read) {
-        let row = Regex::new(r"(?m)^\| ([^|]*\d[^|]*) \| `(\w+)` \|").unwrap();
         let mut written = BTreeSet::new();
         for found in row.captures_iter(&page.text) {
             let codes = found[1].replace("HTTP", ";HTTP");
