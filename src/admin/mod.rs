@@ -45,7 +45,7 @@ use crate::sender::Holds;
 use crate::sender::route::Routes;
 use crate::setup::{InForce, Reloader};
 use crate::store::{SharedStore, Spool};
-use crate::telemetry::{Health, Metrics, Recent};
+use crate::telemetry::{Health, Metrics, Recent, Spans};
 use failure::Failure;
 
 /// What the operators' listener shows.
@@ -75,6 +75,8 @@ pub struct AdminState {
     pub metrics: Arc<Metrics>,
     /// Where tasks come from and go to, if it is configured.
     pub kafka: Option<Arc<Kafka>>,
+    /// Where the time of what is handed over here went.
+    pub spans: Spans,
     /// What the probes show.
     pub health: Arc<Health>,
 }

@@ -6,7 +6,7 @@
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
@@ -23,6 +23,7 @@ use crate::push::{self, ConfirmError, Confirmation, HandOverError, Source, Taken
 use crate::records::{Page, rfc3339};
 use crate::store::{Child, StoreError, TaskStatus};
 use crate::task::{RecipientState, Who};
+use crate::telemetry::trace_of;
 
 /// Tasks of one call.
 const MOST_TASKS: usize = 1000;
@@ -36,11 +37,14 @@ const CONFIRM: &str = "/confirm";
 /// Takes one task, or an array of them.
 pub(super) async fn post(
     State(state): State<AdminState>,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Vec<Value>>), Failure> {
     let body = body.map_err(|rejection| Failure::new(rejection.status(), "bad_body", rejection.body_text()))?;
     let Call { via, tasks: raw } = call(&body)?;
-    let tasks = read(&state, &raw)?;
+    let mut tasks = read(&state, &raw)?;
+    let trace = trace_of(&headers);
+    tasks.iter_mut().for_each(|task| task.trace = trace);
     let ids: Vec<String> = tasks.iter().map(|task| task.id.clone()).collect();
     if let Some(Via::Kafka) = via {
         let tasks = tasks.into_iter().zip(raw).map(|(task, raw)| (task, raw.get().as_bytes().to_vec())).collect();

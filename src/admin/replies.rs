@@ -1,9 +1,11 @@
 //! `POST /api/v1/replies`: the late answer of an action that said `202`. It is taken only for a message that waits for
 //! one and only into that message's own chat; the same `seq` again changes nothing.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::info;
@@ -14,6 +16,7 @@ use crate::alarms::{Alarm, Kind};
 use crate::model::Lane;
 use crate::sender::NoRoute;
 use crate::store::{Answered, LateAnswer, Stage, Turn};
+use crate::telemetry::{SpanOf, trace_of};
 use crate::worker::reply::{Origin, Replies};
 
 /// A late answer as it is posted.
@@ -33,6 +36,7 @@ pub(super) struct LateReply {
 /// Queues it, or says why not.
 pub(super) async fn post(
     State(state): State<AdminState>,
+    headers: HeaderMap,
     body: Result<Object<LateReply>, Failure>,
 ) -> Result<Json<Value>, Failure> {
     let Object(late) = body?;
@@ -40,6 +44,11 @@ pub(super) async fn post(
         let text = "messages: at least one; an answer that says nothing is not posted";
         return Err(Failure::new(StatusCode::BAD_REQUEST, "bad_message", text));
     }
+    // The action was asked with the header of its span: a service that hands it back goes on with the message's trace.
+    let mut span = state.spans.root(SpanOf::Answer, trace_of(&headers), Duration::ZERO);
+    span.tell("request_id", &late.request_id);
+    span.tell("app", &late.app);
+    span.tell("chat_id", &late.chat);
     let lane = Lane::of_chat(&late.app, &late.chat);
     let waiting = state.store.waiting(&lane, &late.request_id).await?.ok_or_else(not_waiting)?;
     let origin = Origin {
@@ -48,6 +57,7 @@ pub(super) async fn post(
         received_at: waiting.received_at,
         expires_at: waiting.expires_at,
         reply_to: waiting.reply_to,
+        trace: span.context(),
     };
     let route = match state.routes().find(origin.destination()) {
         Ok(route) if route.is_single_use() && waiting.answers > 0 => Err(NoRoute::ResponseUrlUsed),
@@ -86,6 +96,7 @@ pub(super) async fn post(
             return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "lane_full", text));
         }
     };
+    span.tell("result", word);
     info!(request_id = %origin.request_id, app = %late.app, chat_id = %late.chat, seq = late.seq, word, "late answer");
     Ok(Json(json!({"state": word})))
 }

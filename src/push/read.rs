@@ -62,7 +62,7 @@ impl Reader<'_> {
         let expires_at = self.expires_at(fields.time("expires_at")?, created.map(|(_, at)| at))?;
         let digest = key::content_digest(&app, &told, &said);
         let bytes = message.to_string().len() + target.bytes();
-        Ok(Task { id, app, kind, target, message, bytes, digest, expires_at, on_unknown })
+        Ok(Task { id, app, kind, target, message, bytes, digest, expires_at, on_unknown, trace: None })
     }
 
     fn routes_of<'a>(&'a self, app: &'a str) -> message::RoutesOf<'a> {

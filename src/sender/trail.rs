@@ -240,6 +240,7 @@ mod tests {
             expires_at: 1,
             received_at: 2,
             queued_at: 0,
+            trace: None,
         };
         let told = |delivery: &Delivery, decision: &Decision| lines(&[delivery], decision, None).remove(0).detail;
         let dropped = told(&delivery, &Decision::too_old());

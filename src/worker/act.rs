@@ -10,7 +10,7 @@ use tracing::info;
 
 use super::handle::{Decided, Said};
 use super::recall::recall;
-use super::{Context, profile, through_outages};
+use super::{Context, Work, profile, through_outages};
 use crate::action::{self, Answer};
 use crate::config::settings::Terms;
 use crate::crash::{self, Point};
@@ -19,11 +19,12 @@ use crate::model::{Lane, Message, Outcome};
 use crate::rules::{Action, Run, Trigger, texts};
 use crate::setup::AppSetup;
 use crate::store::{ClaimedMessage, FieldChange, ProfileChange, StoreError, UserChange};
+use crate::telemetry::SpanOf;
 use crate::wecom::message::text;
 
 /// Acts on a message.
-pub(super) async fn act(context: &Context, app: &AppSetup, claimed: &ClaimedMessage, run: &Run) -> Decided {
-    let message = &claimed.message;
+pub(super) async fn act(context: &Context, work: Work<'_>, claimed: &ClaimedMessage, run: &Run) -> Decided {
+    let (message, app) = (&claimed.message, work.app);
     let decided = Decided {
         trigger: Some(run.trigger.as_str()),
         action: Some(run.action.as_str()),
@@ -43,6 +44,9 @@ pub(super) async fn act(context: &Context, app: &AppSetup, claimed: &ClaimedMess
     let recalled = recall(context, app, claimed, sees_session).await;
     let named = context.directory.chat_name(&message.app, &message.chat_id);
     let configured = app.settings.chats.get(&message.chat_id).and_then(|chat| chat.name.as_deref());
+    let mut span = context.spans.child(SpanOf::Action, work.trace);
+    span.tell("action", run.action.as_str());
+    span.tell("rule", &run.rule);
     let request = action::Request {
         message,
         chat_name: configured.or(named.as_deref()),
@@ -50,6 +54,7 @@ pub(super) async fn act(context: &Context, app: &AppSetup, claimed: &ClaimedMess
         session: &recalled.session,
         profile: &profile,
         rules: &app.rules,
+        trace: span.context().or(work.trace),
     };
     let began = Instant::now();
     let answer = context.actions.run(request).await;
@@ -57,8 +62,12 @@ pub(super) async fn act(context: &Context, app: &AppSetup, claimed: &ClaimedMess
     context.metrics.action(began.elapsed());
     let answer = match answer {
         Ok(answer) => answer,
-        Err(error) => return decided.failed(&message.request_id, error.to_string()),
+        Err(error) => {
+            span.failed(&error.to_string());
+            return decided.failed(&message.request_id, error.to_string());
+        }
     };
+    drop(span);
     match remember(context, app, message, run, &answer).await {
         Ok(confirmation) => {
             let upon = sees_session.then_some(Said { upon: recalled, vars: None });

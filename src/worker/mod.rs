@@ -12,6 +12,7 @@ mod profile;
 mod recall;
 pub mod reply;
 mod session;
+mod spans;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +34,8 @@ use crate::store::{
     self, Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
     StoreError,
 };
-use crate::telemetry::{Health, Metrics, Telemetry};
+use crate::telemetry::{Health, Metrics, SpanOf, Spans, Telemetry};
+use crate::trace_context::TraceContext;
 use recall::Archive;
 
 /// The loop's name in `/livez`.
@@ -66,6 +68,7 @@ struct Context {
     archive: Archive,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
+    spans: Spans,
     held: Arc<HeldLeases>,
     names: profile::Names,
     directory: Arc<Directory>,
@@ -85,6 +88,8 @@ struct Job {
 struct Work<'a> {
     setup: &'a Setup,
     app: &'a AppSetup,
+    /// The span of its handling; where this process traces nothing, what its callback left.
+    trace: Option<TraceContext>,
 }
 
 impl Workers {
@@ -93,7 +98,7 @@ impl Workers {
         let Sources { actions, directory, records } = sources;
         let archive = Archive::new(records);
         let held = HeldLeases::new(store.clone(), Side::In, in_force.settings().workers.lease);
-        let Telemetry { alarms, metrics, health } = telemetry;
+        let Telemetry { alarms, metrics, health, spans } = telemetry;
         Self(Arc::new(Context {
             store,
             in_force,
@@ -102,6 +107,7 @@ impl Workers {
             alarms,
             metrics,
             health,
+            spans,
             held,
             names: profile::Names::default(),
             directory,
@@ -233,7 +239,8 @@ async fn work_or_give_back(context: Arc<Context>, job: Job, cut: CancellationTok
 async fn work(context: &Context, job: &Job) {
     let message = &job.claimed.message;
     let Some(app) = job.setup.apps.get(&message.app) else { return };
-    let work = Work { setup: &job.setup, app };
+    let mut span = spans::handling(&context.spans, &job.claimed);
+    let work = Work { setup: &job.setup, app, trace: span.context().or(message.trace) };
     let waited = u64::try_from(now_ms().saturating_sub(message.received_at)).unwrap_or(0);
     context.metrics.started(Duration::from_millis(waited));
     if message.msg_type == "event:add_to_chat" {
@@ -250,7 +257,11 @@ async fn work(context: &Context, job: &Job) {
     let (handled, ()) = tokio::join!(handling, profile::note_name(context, message));
     let content = job.setup.settings.log.content;
     let replies = content.of_replies(&handled.replies, &handled.commit.replies);
-    match settle(context, handled.commit).await {
+    spans::decided(&mut span, &handled);
+    let commit = context.spans.child(SpanOf::Commit, work.trace);
+    let committed = settle(context, handled.commit).await;
+    spans::committed(commit, committed);
+    match committed {
         Some(Committed::Done | Committed::LaneFull) => {
             crash::point(Point::Committed);
             context.metrics.handled(&message.app, handled.outcome);

@@ -50,6 +50,7 @@ fn arrival(n: usize) -> Arrival {
         sent_at: None,
         received_at: now_ms(),
         response_url: None,
+        trace: None,
     };
     Arrival {
         lane: Lane::of_sender("support", &chat, &sender),
