@@ -28,6 +28,7 @@ mod memory;
 mod metrics;
 mod model_server;
 mod pace;
+mod plain_loop;
 mod proxy;
 mod pushes;
 mod records;

@@ -200,13 +200,22 @@ impl World {
 
     /// `GET /metrics`
     pub async fn metrics(&self) -> String {
-        let answer = self.http.get(format!("http://{}/metrics", self.app.admin_addr())).send().await.unwrap();
+        self.metrics_of(&self.app).await
+    }
+
+    async fn metrics_of(&self, app: &App) -> String {
+        let answer = self.http.get(format!("http://{}/metrics", app.admin_addr())).send().await.unwrap();
         answer.text().await.unwrap()
     }
 
     /// The value of a metric, by its name with its labels; 0 where it was not counted yet.
     pub async fn metric(&self, name: &str) -> u64 {
-        let text = self.metrics().await;
+        self.metric_of(&self.app, name).await
+    }
+
+    /// … of this process.
+    pub async fn metric_of(&self, app: &App, name: &str) -> u64 {
+        let text = self.metrics_of(app).await;
         let name = format!("wecom_gateway_{name} ");
         text.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |value| value.parse().unwrap())
     }

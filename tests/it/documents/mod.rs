@@ -102,7 +102,9 @@ fn what_is_not_run_says_why_and_is_little() {
 fn every_command_line_is_one() {
     let command = Regex::new(r"(?m)^(?:\$ )?(wecom-gateway (?:\\\n|[^\n#])*)").unwrap();
     let mut lines = 0;
-    for block in pages().iter().flat_map(|page| &page.blocks).filter(|block| ["", "sh"].contains(&block.language.as_str())) {
+    for block in
+        pages().iter().flat_map(|page| &page.blocks).filter(|block| ["", "sh"].contains(&block.language.as_str()))
+    {
         for found in command.captures_iter(&block.body) {
             lines += 1;
             let line = found[1].replacen("wecom-gateway", env!("CARGO_BIN_EXE_wecom-gateway"), 1);

@@ -87,8 +87,11 @@ impl Stage {
         let binaries = folder.path().join("bin");
         std::fs::create_dir(&binaries).unwrap();
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_wecom-gateway"), binaries.join("wecom-gateway")).unwrap();
-        std::fs::write(binaries.join(".curlrc"), "silent\nshow-error\nnoproxy = \"*\"\nwrite-out = \"\\n%{http_code}\"\n")
-            .unwrap();
+        std::fs::write(
+            binaries.join(".curlrc"),
+            "silent\nshow-error\nnoproxy = \"*\"\nwrite-out = \"\\n%{http_code}\"\n",
+        )
+        .unwrap();
         let (shown, prelude, said) = (BTreeMap::new(), String::new(), 0);
         let _servers = (redis, records);
         Self { folder, gateways, callers, fake, services, robots, shown, variables, prelude, said, _servers }

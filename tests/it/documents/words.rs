@@ -92,7 +92,9 @@ fn every_reason_of_a_message_or_a_delivery_is_explained() {
             reasons.extend(all(&code, r#"Outcome::Dead, Some\("([a-z_]+)""#));
         }
     }
-    for known in ["too_old", "member_rate", "muted", "lane_full", "no_friend", "reached_nobody", "expired", "interrupted"] {
+    for known in
+        ["too_old", "member_rate", "muted", "lane_full", "no_friend", "reached_nobody", "expired", "interrupted"]
+    {
         assert!(reasons.contains(known), "{known} is not found any more: {reasons:?}");
     }
     each_language(|page| assert_eq!(missing(page, reasons.clone()), [""; 0], "{}", page.name));

@@ -5,7 +5,8 @@ use rdkafka::message::Headers;
 use serde_json::json;
 use wecom_gateway::sim::Options;
 
-use super::topics::{Topics, task, text_of};
+use super::topics::Topics;
+use super::{task, text_of};
 use crate::on_both_stores;
 use crate::world::{On, World, key};
 
