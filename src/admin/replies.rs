@@ -6,9 +6,10 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracing::info;
+use utoipa::ToSchema;
 
 use super::object::Object;
 use super::{AdminState, Failure};
@@ -20,7 +21,7 @@ use crate::telemetry::{SpanOf, trace_of};
 use crate::worker::reply::{Origin, Replies};
 
 /// A late answer as it is posted.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LateReply {
     app: String,
@@ -30,15 +31,40 @@ pub(super) struct LateReply {
     #[serde(default)]
     seq: u64,
     /// WeCom's own message JSON, in order.
+    #[schema(min_items = 1, value_type = Vec<Object>)]
     messages: Vec<Value>,
 }
 
-/// Queues it, or says why not.
+/// What became of a late answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LateReplyTaken {
+    /// `queued`; `dropped` where its chat has no route; `repeat` where this answer was posted before.
+    state: &'static str,
+}
+
+/// Takes a late answer
+///
+/// Of an action that said `202`: only for a message that waits for one, and only into its own chat. The same `seq` again changes nothing.
+#[utoipa::path(
+    post,
+    path = "/replies",
+    operation_id = "answerLate",
+    tag = "messages",
+    request_body = LateReply,
+    responses(
+        (status = 200, description = "It is taken", body = LateReplyTaken),
+        (status = 400, description = "`bad_body`, `bad_message`"),
+        (status = 404, description = "`not_waiting`: no message of this chat waits for an answer under this request id"),
+        (status = 413, description = "`bad_body`: too large"),
+        (status = 415, description = "`bad_body`: not sent as JSON"),
+        (status = 503, description = "`lane_full`, `store_unavailable`; nothing was queued")
+    )
+)]
 pub(super) async fn post(
     State(state): State<AdminState>,
     headers: HeaderMap,
     body: Result<Object<LateReply>, Failure>,
-) -> Result<Json<Value>, Failure> {
+) -> Result<Json<LateReplyTaken>, Failure> {
     let Object(late) = body?;
     if late.messages.is_empty() {
         let text = "messages: at least one; an answer that says nothing is not posted";
@@ -98,7 +124,7 @@ pub(super) async fn post(
     };
     span.tell("result", word);
     info!(request_id = %origin.request_id, app = %late.app, chat_id = %late.chat, seq = late.seq, word, "late answer");
-    Ok(Json(json!({"state": word})))
+    Ok(Json(LateReplyTaken { state: word }))
 }
 
 fn not_waiting() -> Failure {

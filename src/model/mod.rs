@@ -10,6 +10,7 @@ mod session;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::member::MemberKey;
 use crate::task::PushOf;
@@ -194,7 +195,7 @@ impl Delivery {
 }
 
 /// How a message (or one delivery of it) ended. Exactly one per message, see P8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// Sent again by hand under another id, which speaks for it; only a delivery ends so.

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::settings;
@@ -73,10 +73,7 @@ pub(super) async fn work(context: &Context, claimed: ClaimedReply, stop: &Stop) 
         next = match stop.cut.run_until_cancelled(step(context, &head, stop)).await {
             Some(next) => next,
             None => {
-                warn!(
-                    delivery = head.reply.delivery.id,
-                    "not finished before the stop (server.drain); if its request was written, it ends as unknown"
-                );
+                trail::log_unfinished(&head.reply.delivery);
                 give_back(context, &head.reply, Duration::ZERO).await;
                 None
             }
@@ -190,7 +187,7 @@ async fn ready(
         Some(Begun::ChatDead) => Ready::End(Decision::chat_dead()),
         Some(Begun::Paced(_) | Begun::Paused) => Ready::Leave,
         Some(Begun::Lost) | None => {
-            debug!(delivery = head.delivery.id, "lease lost before begin");
+            debug!(request_id = head.delivery.request_id, delivery = head.delivery.id, "lease lost before begin");
             Ready::Leave
         }
     }
@@ -233,7 +230,7 @@ async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route
         }
     }
     let content = context.in_force.settings().log.content.of_body(&parcel.message);
-    trail::log_sent(&head.delivery, parcel.count, content, &sent);
+    deliveries(head).take(parcel.count).for_each(|each| trail::log_sent(each, parcel.count, content.as_deref(), &sent));
     match app_state(channel, sent.verdict) {
         AppState::Held => {
             let app = &head.delivery.app;

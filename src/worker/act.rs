@@ -104,7 +104,7 @@ async fn remember(
         let chat = Lane::of_chat(&message.app, &message.chat_id);
         through_outages(context, "mute", || members.mute(&chat, muted)).await?;
         info!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
-            sender_key = %message.sender_key, muted, "an admin muted a chat, or let it speak again");
+            sender_key = %message.sender_key, msg_id = %message.msg_id, muted, "an admin muted a chat, or let it speak again");
     }
     let Some(change) = change(app, message, run, answer) else { return Ok(None) };
     through_outages(context, "change_profile", || members.change_profile(change.clone())).await?;
@@ -116,8 +116,8 @@ async fn remember(
         Some(UserChange::Bind { .. } | UserChange::Renew(_)) => ("bound", Some(texts::BOUND)),
         None => ("noted", None),
     };
-    info!(request_id = %message.request_id, app = %message.app, sender_key = %message.sender_key, rule = run.rule,
-        what = word, "a member said who they are");
+    info!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id, sender_key = %message.sender_key,
+        msg_id = %message.msg_id, rule = run.rule, what = word, "a member said who they are");
     Ok(confirmation.filter(|_| run.trigger == Trigger::Binding))
 }
 

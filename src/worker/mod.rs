@@ -203,7 +203,11 @@ async fn start(
             Some(Err(_)) => busy.push(claimed.lease),
             None => {
                 // Kept, not thrown away: the app's file may come back.
-                error!(app = %claimed.message.app, "a message waits for an app that is not configured");
+                let message = &claimed.message;
+                error!(
+                    request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+                    sender_key = %message.sender_key, msg_id = %message.msg_id, "a message waits for an app that is not configured"
+                );
                 busy.push(claimed.lease);
             }
         }
@@ -230,7 +234,8 @@ async fn work_or_give_back(context: Arc<Context>, job: Job, cut: CancellationTok
     }
     let message = &job.claimed.message;
     warn!(
-        request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id, msg_id = %message.msg_id,
+        request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+        sender_key = %message.sender_key, msg_id = %message.msg_id,
         "not finished before the stop (server.drain); it will be handled again, under the same Idempotency-Key"
     );
     give_back(&context, vec![job.claimed.lease.clone()], Duration::ZERO).await;
@@ -247,7 +252,10 @@ async fn work(context: &Context, job: &Job) {
         let lane = Lane::of_chat(&message.app, &message.chat_id);
         if let Err(error) = context.store.revive(&lane).await {
             // The lease ends and the event is handled again.
-            error!(%error, request_id = %message.request_id, "a chat could not be revived");
+            error!(
+                %error, request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+                sender_key = %message.sender_key, msg_id = %message.msg_id, "a chat could not be revived"
+            );
             return;
         }
     }
@@ -275,7 +283,10 @@ async fn work(context: &Context, job: &Job) {
         Some(Committed::Lost) => {
             debug!(request_id = %message.request_id, "the lease was lost; another worker handles it")
         }
-        None => error!(request_id = %message.request_id, "not committed; it will be handled again"),
+        None => error!(
+            request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+            sender_key = %message.sender_key, msg_id = %message.msg_id, "not committed; it will be handled again"
+        ),
     }
 }
 
@@ -287,8 +298,8 @@ async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
         let committed = through_outages(context, "commit", || context.store.commit(vec![commit.clone()])).await.ok()?;
         match committed.first().copied() {
             Some(Committed::LaneFull) if !commit.replies.is_empty() => {
-                let [app, chat_id, _, msg_id] = commit.key.parts();
-                error!(request_id = %commit.request_id, %app, %chat_id, %msg_id,
+                let [app, chat_id, sender_key, msg_id] = commit.key.parts();
+                error!(request_id = %commit.request_id, %app, %chat_id, %sender_key, %msg_id,
                     "replies dropped: too many wait for this chat (store.lane_depth)");
                 context.alarms.raise(Alarm::of_chat(Kind::LaneFull, &app, &chat_id, &msg_id));
                 commit = handle::without_room(commit);
