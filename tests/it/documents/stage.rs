@@ -81,17 +81,7 @@ impl Stage {
         for name in ["OPS_TOKEN", "PUSH_TOKEN"] {
             variables.insert(name.to_owned(), value(name));
         }
-        // Shells stand in a folder of their own, whose files say where the gateway really listens.
-        let there = files.0.iter().map(|(name, text)| (name.clone(), at(&gateways[0], text)));
-        Files(there.collect()).write(&folder.path().join("shell/config"));
-        let binaries = folder.path().join("bin");
-        std::fs::create_dir(&binaries).unwrap();
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_wecom-gateway"), binaries.join("wecom-gateway")).unwrap();
-        std::fs::write(
-            binaries.join(".curlrc"),
-            "silent\nshow-error\nnoproxy = \"*\"\nwrite-out = \"\\n%{http_code}\"\n",
-        )
-        .unwrap();
+        furnish_shell(folder.path(), &files, &gateways[0]);
         let (shown, prelude, said) = (BTreeMap::new(), String::new(), 0);
         let _servers = (redis, records);
         Self { folder, gateways, callers, fake, services, robots, shown, variables, prelude, said, _servers }
@@ -202,6 +192,17 @@ impl Stage {
         bash.env("PATH", path).env("CURL_HOME", self.folder.path().join("bin")).envs(&self.variables);
         tokio::task::spawn_blocking(move || bash.output()).await.unwrap().unwrap()
     }
+}
+
+/// What shell commands find: a folder whose files say where the gateway really listens, the binary, and a curl that tells the status.
+fn furnish_shell(folder: &Path, files: &Files, gateway: &App) {
+    let there = files.0.iter().map(|(name, text)| (name.clone(), at(gateway, text)));
+    Files(there.collect()).write(&folder.join("shell/config"));
+    let binaries = folder.join("bin");
+    std::fs::create_dir(&binaries).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_wecom-gateway"), binaries.join("wecom-gateway")).unwrap();
+    let curl = "silent\nshow-error\nnoproxy = \"*\"\nwrite-out = \"\\n%{http_code}\"\n";
+    std::fs::write(binaries.join(".curlrc"), curl).unwrap();
 }
 
 /// What is wrong with how a command ended.

@@ -151,8 +151,8 @@ fn every_code_of_wecom_has_the_verdict_that_is_written() {
         .map(|code| code.parse().unwrap())
         .collect();
     assert!(told_apart.len() > 25, "{told_apart:?}");
+    let row = Regex::new(r"(?m)^\| ([^|]*\d[^|]*) \| `(\w+)` \|").unwrap();
     for page in ["docs/protocol.md", "docs/protocol.zh-CN.md"].map(Page::read) {
-        let row = Regex::new(r"(?m)^\| ([^|]*\d[^|]*) \| `(\w+)` \|").unwrap();
         let mut written = BTreeSet::new();
         for found in row.captures_iter(&page.text) {
             let codes = found[1].replace("HTTP", ";HTTP");
@@ -165,5 +165,19 @@ fn every_code_of_wecom_has_the_verdict_that_is_written() {
             }
         }
         assert_eq!(told_apart.difference(&written).collect::<Vec<_>>(), [&0; 0], "{}", page.name);
+    }
+}
+
+#[test]
+fn versions_of_what_is_stored_are_told() {
+    let source = std::fs::read_to_string(root().join("src/store/embedded/mod.rs")).unwrap();
+    let layout: u64 = all(&source, r"const LAYOUT: i64 = (\d+);").first().unwrap().parse().unwrap();
+    let migrations = std::fs::read_dir(root().join("src/records/migrations/sqlite")).unwrap().count();
+    let refused = format!("layout {}, this program knows {layout}", layout + 1);
+    for (name, count) in
+        [("upgrade.md", format!("({migrations} now)")), ("upgrade.zh-CN.md", format!("现在有 {migrations} 个"))]
+    {
+        let page = Page::read(&format!("docs/{name}"));
+        assert!(page.text.contains(&refused) && page.text.contains(&count), "{name}: {refused}; {count}");
     }
 }
