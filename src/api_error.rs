@@ -36,7 +36,7 @@ struct ErrorDetail {
     /// As in `X-Request-Id`.
     request_id: String,
     #[serde(flatten)]
-    #[schema(ignore)]
+    #[schema(value_type = HashMap<String, Value>)]
     more: Map<String, Value>,
 }
 

@@ -73,8 +73,6 @@ pub(super) fn document(probes: utoipa::openapi::OpenApi, prefix: &str, api: utoi
         "A token of `[admin] tokens`. Each scope includes those before it: `read`, `push`, `admin`. Where no token is configured, a client \
          on the gateway's own machine needs none, and nobody else is let in.",
     ));
-    // There is none to tell.
-    whole.info.license = None;
     let components = whole.components.get_or_insert_default();
     components.add_security_scheme(TOKEN, SecurityScheme::Http(scheme.build()));
     // Maps with texts for keys: serializing them cannot fail.

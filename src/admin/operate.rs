@@ -21,22 +21,25 @@ use crate::model::{Lane, Outcome};
 use crate::store::{ByHand, Tuning, Turn};
 
 /// What is changed of a chat. Null takes it back to the configuration; what is not there stays as it is.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(min_properties = 1)]
 pub(super) struct ChatPatch {
     /// By how much its deliveries come before those of others.
-    #[serde(default, deserialize_with = "said")]
+    #[serde(default, deserialize_with = "said", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100)]
     weight: Option<Option<u32>>,
     /// Whether its deliveries wait until it is taken back.
-    #[serde(default, deserialize_with = "said")]
+    #[serde(default, deserialize_with = "said", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<bool>)]
     paused: Option<Option<bool>>,
     /// Only false can be set: it is sent to again.
-    #[schema(schema_with = only_false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = only_false, required = false)]
     dead: Option<bool>,
     /// As the admins' commands do: whether its members are not answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = bool, required = false)]
     muted: Option<bool>,
 }
 
@@ -92,7 +95,10 @@ pub(super) async fn chat(
     body: Result<Object<ChatPatch>, Failure>,
 ) -> Result<Json<ChatItem>, Failure> {
     let (Path((app, chat)), Object(patch)) = (path?, body?);
-    let ChatPatch { weight, paused, dead, muted } = patch.checked()?;
+    let patch = patch.checked()?;
+    // Numbers and flags: writing them cannot fail.
+    let change = serde_json::to_string(&patch).unwrap_or_default();
+    let ChatPatch { weight, paused, dead, muted } = patch;
     known(&state, &app, &chat).await?;
     let lane = Lane::of_chat(&app, &chat);
     if let Some(muted) = muted {
@@ -106,7 +112,7 @@ pub(super) async fn chat(
         turn: configured_turn(&state, &app, &chat),
     };
     state.store.tune(tuning).await?;
-    info!(by = who.name, app, chat_id = chat, ?weight, ?paused, ?dead, ?muted, "an operator changed a chat");
+    info!(by = who.name, app, chat_id = chat, change, "an operator changed a chat");
     shown(&state, &app, &chat).await.map(Json)
 }
 

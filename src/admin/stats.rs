@@ -22,8 +22,8 @@ pub(super) struct Which {
     app: Option<String>,
     /// Of the chats of this id alone.
     chat: Option<String>,
-    /// At most so many items; more than 1000 is taken for 1000.
-    #[param(minimum = 1, default = 100)]
+    /// At most so many items, 1 to 1000; more is taken for 1000.
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 4294967295u32, default = 100)]
     limit: Option<u32>,
     /// `next` of the page before.
     cursor: Option<String>,

@@ -35,7 +35,7 @@ async fn every_line_of_a_message_names_it_from_its_callback_to_its_last_send() {
         say("m1").await;
         fake.script(&key("c1"), [Answer::Errcode(40008).into()]);
         say("m2").await;
-        gateway.says(r#""message":"alarm: not delivered""#).await;
+        gateway.says(r#""message":"not delivered""#).await;
         let said = gateway.terminate().await.said;
         fake.stop().await;
         said
@@ -56,7 +56,7 @@ async fn every_line_of_a_message_names_it_from_its_callback_to_its_last_send() {
     let (good, bad) = (of("m1"), of("m2"));
     let messages = |lines: &[&Value]| lines.iter().map(|line| line["message"].clone()).collect::<Vec<_>>();
     assert_eq!(messages(&good), ["callback taken", "message handled", "sent", "callback taken"]);
-    assert_eq!(messages(&bad), ["callback taken", "message handled", "sent", "alarm: not delivered"]);
+    assert_eq!(messages(&bad), ["callback taken", "message handled", "sent", "not delivered"]);
     for (lines, verdict, errcode) in [(&good, "delivered", 0), (&bad, "rejected", 40008)] {
         let request_id =
             line(lines, "callback taken", json!({"msg_type": "text", "result": "stored"}))["request_id"].clone();
@@ -82,7 +82,7 @@ async fn every_line_of_a_message_names_it_from_its_callback_to_its_last_send() {
     }
     line(
         &bad,
-        "alarm: not delivered",
+        "not delivered",
         json!({"request_id": bad[0]["request_id"], "state": "dead", "reason": "rejected",
         "delivery": bad[2]["delivery"]}),
     );

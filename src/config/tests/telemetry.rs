@@ -20,7 +20,7 @@ fn a_collector_turns_it_on() {
 #[test]
 fn faults_of_the_section_name_their_key() {
     each_gateway_fault(&[
-        ("telemetry.otlp = \"127.0.0.1:4318\"", "telemetry.otlp", &["http://"]),
+        ("telemetry.otlp = \"127.0.0.1:4318\"", "telemetry.otlp", &["no URL", "in full"]),
         ("telemetry.otlp = \"http://c:4318?x=1\"", "telemetry.otlp", &["query", "http://127.0.0.1:4318"]),
         ("telemetry = { otlp = \"http://c:4318\", sample = 10 }", "telemetry.sample", &["from 0 to 1", "0.1"]),
         ("telemetry = { otlp = \"http://c:4318\", sample = \"all\" }", "telemetry.sample", &["from 0 to 1"]),

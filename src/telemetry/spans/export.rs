@@ -224,3 +224,85 @@ impl Outage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::{SpanOf, Spans};
+    use crate::trace_context::TraceContext;
+
+    const PARENT: TraceContext = TraceContext { trace: 7, span: 8, sampled: true };
+
+    fn open_at(otlp: &str) -> (Spans, Exporter, Arc<Metrics>) {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (tracing, metrics) = (Tracing { otlp: Secret::new(otlp), sample: 1.0 }, Arc::<Metrics>::default());
+        let (spans, exporter) = Spans::new(Some(&tracing), &reqwest::Client::new(), &metrics);
+        (spans, exporter.expect("an exporter"), metrics)
+    }
+
+    #[test]
+    fn a_span_says_what_it_is_told_without_phone_numbers() {
+        let (spans, exporter, _) = open_at("http://127.0.0.1:1");
+        let mut span = spans.child(SpanOf::Handle, Some(PARENT));
+        let context = span.context().expect("a context");
+        span.tell("chat_id", "13800138000");
+        span.tell("attempt", 2_i64);
+        span.tell("reason", None::<&str>);
+        span.failed("13800138000 is not there");
+        drop(span);
+        let told = exporter.queued.blocking_lock().try_recv().expect("a span");
+        assert_eq!((context.trace, context.sampled), (PARENT.trace, true));
+        assert_eq!(u64::from_be_bytes(told.parent_span_id.to_bytes()), PARENT.span);
+        let says: Vec<_> = told.attributes.iter().map(|said| (said.key.as_str(), said.value.to_string())).collect();
+        assert_eq!(says, [("chat_id", "138****8000".to_owned()), ("attempt", "2".to_owned())]);
+        assert!(format!("{:?}", told.status).contains("138****8000 is not there"), "{:?}", told.status);
+        // What is not sampled makes none, and neither does what is not traced.
+        drop(spans.child(SpanOf::Handle, Some(TraceContext { sampled: false, ..PARENT })));
+        drop(spans.child(SpanOf::Handle, None));
+        assert!(exporter.queued.blocking_lock().try_recv().is_err());
+    }
+
+    #[test]
+    fn a_wait_is_as_long_as_it_was_and_never_shorter_than_nothing() {
+        let (spans, exporter, _) = open_at("http://127.0.0.1:1");
+        let now = crate::model::now_ms();
+        for since in [now - 5_000, now + 60_000] {
+            drop(spans.waited(Some(PARENT), since));
+        }
+        let mut queued = exporter.queued.blocking_lock();
+        let mut took = || queued.try_recv().map(|span| span.end_time.duration_since(span.start_time)).expect("a span");
+        assert!(took().is_ok_and(|time| time >= Duration::from_secs(5)));
+        assert!(took().is_ok(), "another machine's clock is ahead");
+    }
+
+    #[tokio::test]
+    async fn what_finds_no_room_and_what_a_stop_leaves_is_counted() {
+        let (spans, exporter, metrics) = open_at("http://127.0.0.1:1");
+        (0..WAITING + 3).for_each(|_| drop(spans.child(SpanOf::Commit, Some(PARENT))));
+        let dropped = |metrics: &Metrics| {
+            let text = metrics.render();
+            let line = text.lines().find_map(|line| line.strip_prefix("wecom_gateway_spans_total{kind=\"dropped\"} "));
+            line.and_then(|count| count.parse::<usize>().ok())
+        };
+        assert_eq!(dropped(&metrics), Some(3));
+        let stop = CancellationToken::new();
+        stop.cancel();
+        exporter.run(stop).await;
+        assert_eq!(dropped(&metrics), Some(WAITING + 3));
+    }
+
+    #[test]
+    fn an_outage_is_waited_out_longer_each_time_and_what_is_refused_for_good_is_not() {
+        let mut outage = Outage::default();
+        let refused = ExportError::Status(StatusCode::SERVICE_UNAVAILABLE);
+        let pauses: Vec<u64> = (0..7).map(|_| outage.goes_on(&refused).as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
+        outage.over();
+        assert_eq!(outage.goes_on(&refused).as_secs(), 1);
+        let is_transient = |status| ExportError::Status(status).is_transient();
+        assert!(is_transient(StatusCode::TOO_MANY_REQUESTS) && !is_transient(StatusCode::BAD_REQUEST));
+        assert!(
+            ExportError::NoAnswer(String::new()).is_transient() && !is_transient(StatusCode::INTERNAL_SERVER_ERROR)
+        );
+    }
+}

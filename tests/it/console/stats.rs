@@ -1,7 +1,7 @@
 //! The page of a day: the figures that stand there are those of the API, and so are those in the file that it saves.
 
 use serde_json::{Value, json};
-use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario, scenario::robot_app};
+use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario, Tag, scenario::robot_app};
 
 use super::browser::Browser;
 use super::within;
@@ -40,7 +40,10 @@ async fn day() -> (World, Value) {
         scenario.app(APP, app).set("database", "zone", noon())
     };
     let world = World::with(On::Embedded, &[], Options::default(), shape).await;
-    let texts = ["/query 1", "/query 2", "/query 3", "/echo hi", "有优惠券吗", "@小助手 你好", "违禁词", "随便聊聊"];
+    // The fake tells by their numbers that answers come in their order.
+    let echo = format!("/echo {}", Tag::new("c1", "u1", 4));
+    let texts =
+        ["/query 1", "/query 2", "/query 3", &echo, "有优惠券吗 #5", "@小助手 介绍一下产品 #6", "违禁词", "随便聊聊"];
     for (n, text) in texts.iter().enumerate() {
         world.say("c1", "u1", &format!("m{n}"), text).await;
     }

@@ -113,7 +113,7 @@ async fn what_is_described_is_what_is_routed() {
         let told: BTreeSet<String> = told.map(|(method, ..)| method.to_lowercase()).collect();
         let mut routed = BTreeSet::new();
         for method in METHODS {
-            let request = path.replace('{', "").replace('}', "");
+            let request = path.replace(['{', '}'], "");
             let answer =
                 desk.send_body(Method::from_bytes(method.to_uppercase().as_bytes()).unwrap(), &request, "").await;
             if answer.status() != 405 {
@@ -133,7 +133,7 @@ async fn the_scope_that_is_told_is_the_one_that_is_needed() {
         let needed = scopes.iter().position(|scope| *scope == told).expect("a scope");
         for (n, token) in scopes.iter().enumerate() {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
-            let url = format!("http://{}{}", desk.address, path.replace('{', "").replace('}', ""));
+            let url = format!("http://{}{}", desk.address, path.replace(['{', '}'], ""));
             let answer = desk.http.request(method, url).bearer_auth(token).send().await.unwrap();
             assert_eq!(answer.status() == 403, n < needed, "{path} with {token}: {}", answer.status());
         }
