@@ -155,7 +155,7 @@ except where said.
 
 A running gateway reads its files again on `SIGHUP`, by `POST /api/v1/reload`, or by itself (`server.watch`): all of them or, on a fault, none.
 What can't change while it runs is told as `needs_restart`: `server.listen`, `server.drain`, `server.watch`, `admin.listen`, `wecom.api_base`,
-`store`, `database`, `dedup.window`, `workers`, `sender`, `alarms`, `kafka`, `log.format`, `log.level`.",
+`store`, `database`, `dedup.window`, `workers`, `sender`, `alarms`, `kafka`, `telemetry`, `log.format`, `log.level`.",
     "# 配置参考
 
 [English](configuration.md)
@@ -169,5 +169,5 @@ What can't change while it runs is told as `needs_restart`: `server.listen`, `se
 
 运行中的网关在收到 `SIGHUP`、`POST /api/v1/reload` 时，或自行定期（`server.watch`）重新读取这些文件：要么全部生效，要么（有错时）全部不变。
 运行中不能改的会以 `needs_restart` 告知：`server.listen`、`server.drain`、`server.watch`、`admin.listen`、`wecom.api_base`、
-`store`、`database`、`dedup.window`、`workers`、`sender`、`alarms`、`kafka`、`log.format`、`log.level`。",
+`store`、`database`、`dedup.window`、`workers`、`sender`、`alarms`、`kafka`、`telemetry`、`log.format`、`log.level`。",
 );
