@@ -1,17 +1,20 @@
 //! Who consumes the tasks: processes of the plain loop, or gateways. They are killed with `kill -9`, and gone with their handle.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::time::sleep;
 use wecom_gateway::sim::scenario::robot_app;
 use wecom_gateway::sim::{FakeWeCom, Scenario};
 
-use crate::course::PARTITIONS;
+use crate::course::{LOOK, PARTITIONS};
 use crate::plain_loop::PlainLoop;
-use crate::process::{Process, cpu_of};
+use crate::process::{Process, cpu_of, free_port};
 use crate::redis_server::RedisServer;
 use crate::tasks::APP;
 use crate::topics::Topics;
@@ -59,7 +62,7 @@ pub struct Consumers {
 /// What a process is started with, now and after its death.
 enum Place {
     Plain(String),
-    Gateway { config: PathBuf, _folder: Scenario },
+    Gateway { admin: SocketAddr, config: PathBuf, _folder: Scenario },
 }
 
 impl Place {
@@ -69,11 +72,21 @@ impl Place {
             Self::Gateway { config, .. } => Process::gateway(config, &config.with_file_name("gateway.log")),
         }
     }
+
+    /// Waits until a gateway listens; the plain loop has nothing to wait for.
+    async fn is_up(&self, process: &mut Process) -> anyhow::Result<()> {
+        let Self::Gateway { admin, .. } = self else { return Ok(()) };
+        while TcpStream::connect(admin).await.is_err() {
+            ensure!(!process.has_ended(), "a gateway ended by itself");
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
 }
 
 impl Consumers {
-    /// Starts so many processes of this way.
-    pub fn start(
+    /// Starts so many processes of this way, one after the other: a gateway makes the tables of the records that they share.
+    pub async fn start(
         way: Way,
         processes: usize,
         fake: &FakeWeCom,
@@ -93,16 +106,20 @@ impl Consumers {
                 }
                 Way::Gateway { at_once, .. } => {
                     let url = format!("sqlite://{}", records.path().join("records.db").display());
-                    let scenario = gateway(fake, topics, app.clone(), at_once)?.set("database", "url", url);
+                    let admin = free_port()?;
+                    let scenario = gateway(fake, topics, app.clone(), at_once)?
+                        .set("database", "url", url)
+                        .set("admin", "listen", admin.to_string());
                     let scenario = match &redis {
                         Some(redis) => scenario.on_redis(redis.url().expose()),
                         None => scenario,
                     };
                     let config = scenario.write()?;
-                    Place::Gateway { config, _folder: scenario }
+                    Place::Gateway { admin, config, _folder: scenario }
                 }
             };
-            let process = place.start()?;
+            let mut process = place.start()?;
+            place.is_up(&mut process).await?;
             places.push((place, process));
         }
         Ok(Self { places, redis, _records: records })

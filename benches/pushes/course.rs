@@ -25,7 +25,7 @@ pub const LATENCY: Duration = Duration::from_millis(20);
 /// How long the broker is away.
 pub const AWAY: Duration = Duration::from_secs(2);
 /// Between two looks at what arrived.
-const LOOK: Duration = Duration::from_millis(5);
+pub const LOOK: Duration = Duration::from_millis(5);
 /// No run takes longer.
 const BOUND: Duration = Duration::from_secs(600);
 /// What a robot may send.
@@ -93,7 +93,7 @@ async fn runs(broker: &mut KafkaBroker, course: Course) -> anyhow::Result<Run> {
         topics.write(partition, &tasks).await;
     }
     let (broker_before, own_before) = (broker_cpu(broker)?, own_cpu()?);
-    let mut consumers = Consumers::start(way, processes, &fake, &chats(count), &topics)?;
+    let mut consumers = Consumers::start(way, processes, &fake, &chats(count), &topics).await?;
     let took = watch(course, &fake, broker, &mut consumers).await?;
     let told = match way {
         Way::Plain { .. } => None,

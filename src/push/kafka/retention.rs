@@ -22,13 +22,17 @@ pub(super) async fn warn_if_longer(kafka: &Kafka, keep: Duration) {
             warn!(topic = kafka.topic, kept, remembered, "{}; {}", Retention::LONGER, Retention::MEND);
         }
         Ok(_) => {}
-        Err(error) => debug!(topic = kafka.topic, %error, "how long the topic keeps tasks is not known"),
+        Err(KafkaFault(why)) => debug!(topic = kafka.topic, why, "how long the topic keeps tasks is not known"),
     }
 }
 
 /// Asks the brokers.
 pub(super) async fn ask(kafka: &Kafka, keep: Duration) -> Result<Retention, KafkaFault> {
-    let kept = kept(kafka).await.map_err(super::fault)?;
+    let topic = describe(kafka).await.map_err(super::fault)?;
+    // Of a topic that is not there, or that we may not ask of, an empty answer comes.
+    let ms = topic.as_ref().and_then(retention_ms).ok_or_else(|| KafkaFault("they know no such topic".to_owned()))?;
+    // −1 is for ever.
+    let kept = u64::try_from(ms).ok().map(Duration::from_millis);
     Ok(Retention {
         kept: kept.map_or_else(|| "for ever".to_owned(), show),
         remembered: show(keep),
@@ -36,16 +40,14 @@ pub(super) async fn ask(kafka: &Kafka, keep: Duration) -> Result<Retention, Kafk
     })
 }
 
-/// How long the topic keeps a record; `None`: for ever.
-async fn kept(kafka: &Kafka) -> KafkaResult<Option<Duration>> {
+/// What is set of the topic.
+async fn describe(kafka: &Kafka) -> KafkaResult<Option<ConfigResource>> {
     let admin: AdminClient<DefaultClientContext> = client::inquirer(kafka).create()?;
     let options = AdminOptions::new().request_timeout(Some(PATIENCE));
     let mut answers = admin.describe_configs(&[ResourceSpecifier::Topic(&kafka.topic)], &options).await?;
-    let topic = answers.pop().transpose().map_err(KafkaError::AdminOp)?;
-    Ok(topic.as_ref().and_then(retention_ms).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis))
+    answers.pop().transpose().map_err(KafkaError::AdminOp)
 }
 
-/// −1 is for ever.
 fn retention_ms(topic: &ConfigResource) -> Option<i64> {
     topic.get("retention.ms")?.value.as_deref()?.parse().ok()
 }

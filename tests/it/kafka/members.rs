@@ -8,7 +8,7 @@ use wecom_gateway::sim::{FakeWeCom, Options};
 use super::topics::Topics;
 use super::{task, text_of};
 use crate::crash::fleet::{Fleet, Setup, chats};
-use crate::world::{On, TEST, World, key};
+use crate::world::{On, World, key};
 
 /// Chats, each in a partition of its own.
 const CHATS: i32 = 4;
@@ -121,5 +121,5 @@ async fn a_partition_that_changes_hands_in_order_is_not_read_again() {
         second.stop().await;
         world.end().await;
     };
-    tokio::time::timeout(TEST, test).await.expect("within its time");
+    tokio::time::timeout(BOUND, test).await.expect("within its time");
 }

@@ -26,7 +26,7 @@ impl Tally {
     /// Of so many tasks; `told`: of a way that tells of each.
     pub fn of(tasks: usize, arrived: &Arrived, told: Option<&Told>) -> Self {
         let mut tally = Self { duplicates: arrived.values().map(|times| times - 1).sum(), ..Self::default() };
-        let missing = tasks - arrived.len();
+        let missing = tasks.saturating_sub(arrived.len());
         let Some(told) = told else { return Self { lost: missing, ..tally } };
         for (id, state) in told {
             match (state.as_str(), arrived.contains_key(id)) {

@@ -26,7 +26,7 @@ const KILLS: usize = 3;
 /// Where a process of the plain loop finds what it is to do.
 const PLAIN_LOOP: &str = "PLAIN_LOOP";
 /// Neither takes longer.
-const BOUND: Duration = Duration::from_secs(120);
+const BOUND: Duration = Duration::from_secs(300);
 
 fn id(n: usize) -> String {
     format!("t{n}")
@@ -49,9 +49,9 @@ fn arrived(fake: &FakeWeCom) -> Arrived {
     arrived
 }
 
-/// The first task of this chat has arrived, and waits for its answer; others are on their way.
+/// The first task of this chat has arrived, and waits for its answer; others are on their way, and most are not.
 async fn until_one_hangs(fake: &FakeWeCom) {
-    fake.until(|fake| fake.under_way(&key("c0")) == 1 && fake.arrivals() > TASKS / 8).await;
+    fake.until(|fake| fake.under_way(&key("c0")) == 1).await;
 }
 
 fn options() -> Options {
