@@ -32,6 +32,7 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 pub(super) const MOST_WAITING: usize = 256;
 
 /// What alarms go out by.
+#[derive(Clone)]
 pub struct Clients {
     /// For the robot: as robots of chats are sent to.
     pub robots: reqwest::Client,

@@ -12,6 +12,7 @@ use super::empty_redis::EmptyRedis;
 use super::progress::{PATIENCE, drive};
 use super::stage::{Setup, Stage};
 use super::values::{self, Span};
+use super::voice::{say, warn};
 use super::{Failure, compare, figures, runtime};
 use crate::app::App;
 use crate::config::settings::{Log, LogFormat};
@@ -91,11 +92,11 @@ async fn interruptible(options: &Options) -> anyhow::Result<bool> {
     };
     let summary = stage.ledger().summary();
     if finished {
-        print!("{}\n\n{}", setup.title(), figures::table(&figures::rows(&summary)));
+        say(format_args!("{}\n\n{}", setup.title(), figures::table(&figures::rows(&summary))))?;
         figures::complain(stage.ledger());
     }
     if finished && options.stay {
-        eprintln!("the gateway stays up: http://{} (Ctrl-C ends it)", app.admin_addr());
+        warn(format_args!("the gateway stays up: http://{} (Ctrl-C ends it)", app.admin_addr()));
         tokio::signal::ctrl_c().await.context("can't wait for Ctrl-C")?;
     }
     app.stop().await;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 
+use super::voice::say;
 use super::{ConfigFile, FAILED, Failure, MISCONFIGURED, load, runtime};
 use crate::explain::{Asked, Explanation, State, Step, explain};
 use crate::model::now_ms;
@@ -88,8 +89,8 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
     };
     let explanation = runtime()?.block_on(explain(&settings, &apps, &asked));
     match options.format {
-        Format::Text => print!("{}", text(&explanation)),
-        Format::Json => println!("{}", serde_json::to_string_pretty(&explanation).map_err(Failure::running)?),
+        Format::Text => say(text(&explanation))?,
+        Format::Json => say(serde_json::to_string_pretty(&explanation).map_err(Failure::running)?)?,
     }
     if explanation.acts { Ok(()) } else { Err(Failure { code: FAILED, text: String::new() }) }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::voice::warn;
 use crate::sim::{Ledger, Summary};
 
 /// One line.
@@ -90,11 +91,11 @@ pub(super) fn side_by_side(titles: [&str; 2], left: &[Row], right: &[Row]) -> St
 pub(super) fn complain(ledger: &Ledger) {
     const SHOWN: usize = 10;
     let violations = ledger.violations();
-    violations.iter().take(SHOWN).for_each(|violation| eprintln!("broken: {violation}"));
+    violations.iter().take(SHOWN).for_each(|violation| warn(format_args!("broken: {violation}")));
     if violations.len() > SHOWN {
-        eprintln!("broken: … and {} more", violations.len() - SHOWN);
+        warn(format_args!("broken: … and {} more", violations.len() - SHOWN));
     }
-    ledger.lost(SHOWN).iter().for_each(|tag| eprintln!("lost: no reply to {tag}"));
+    ledger.lost(SHOWN).iter().for_each(|tag| warn(format_args!("lost: no reply to {tag}")));
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod demo;
 mod empty_redis;
 mod explain;
 mod figures;
+mod manual;
 mod operator;
 mod progress;
 mod push;
@@ -17,6 +18,7 @@ mod stage;
 mod table;
 mod trace;
 mod values;
+mod voice;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,7 +31,7 @@ use crate::store::StoreError;
 
 /// Gateway between WeCom and a team's own services.
 #[derive(Debug, Parser)]
-#[command(name = "wecom-gateway", version, about)]
+#[command(name = "wecom-gateway", version = env!("WECOM_GATEWAY_VERSION"), about)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -53,6 +55,12 @@ enum Command {
     Report(report::Options),
     /// Hand push tasks, one a line of a file, to a running gateway.
     Push(push::Options),
+    /// Print what makes a shell complete these commands.
+    Completions(manual::Completions),
+    /// Write the manual pages, one for each command.
+    Man(manual::Man),
+    /// Print every key of the configuration: what may stand there, its default, what it does.
+    Reference(manual::Reference),
 }
 
 #[derive(Debug, clap::Args)]
@@ -78,12 +86,15 @@ pub fn main() -> ExitCode {
         Command::Trace(options) => trace::run(options),
         Command::Report(options) => report::run(options),
         Command::Push(options) => push::run(options),
+        Command::Completions(options) => manual::completions(options),
+        Command::Man(options) => manual::man(options),
+        Command::Reference(options) => manual::reference(options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.text.is_empty() {
-                eprintln!("{}", failure.text.trim_end());
+                voice::warn(failure.text.trim_end());
             }
             ExitCode::from(failure.code)
         }
@@ -100,6 +111,12 @@ struct Failure {
 impl Failure {
     fn running(text: impl ToString) -> Self {
         Self { code: FAILED, text: text.to_string() }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::running(format!("can't write what there is to say: {error}"))
     }
 }
 

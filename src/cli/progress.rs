@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::voice::warn;
 use crate::sim::{Ledger, Load, Target};
 
 /// How long nothing may move before what is missing counts as lost.
@@ -92,7 +93,7 @@ impl ProgressLine<'_> {
 
     fn end(&self) {
         if self.terminal {
-            eprintln!();
+            warn("");
         }
     }
 }

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::operator::{Operator, Running};
 use super::table::{Align, table};
+use super::voice::{say, warn};
 use super::{Failure, runtime};
 use crate::config::settings::Scope;
 
@@ -78,9 +79,9 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
     let (tasks, mut outcome) = read(&text);
     let all = tasks.len() + outcome.refused.len();
     let handed = runtime()?.block_on(hand_over(&operator, tasks, via, all, &mut outcome));
-    print!("{}", shown(&outcome, all));
+    say(shown(&outcome, all))?;
     outcome.refused.sort();
-    outcome.refused.iter().for_each(|(line, fault)| eprintln!("{}:{line}: {fault}", file.display()));
+    outcome.refused.iter().for_each(|(line, fault)| warn(format_args!("{}:{line}: {fault}", file.display())));
     handed?;
     match outcome.refused.len() {
         0 => Ok(()),

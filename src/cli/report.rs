@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::operator::Running;
 use super::table::{Align, Column, table};
+use super::voice::say;
 use super::{Failure, runtime};
 use crate::config::settings::Scope;
 
@@ -44,9 +45,9 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
     query.extend(date.as_deref().map(|date| ("date", date)));
     let stats = runtime()?.block_on(operator.get_all(&["stats"], &query))?;
     match format {
-        Format::Table => print!("{}", as_table(&stats)),
-        Format::Json => println!("{stats:#}"),
-        Format::Csv => print!("{}", as_csv(&stats)),
+        Format::Table => say(as_table(&stats))?,
+        Format::Json => say(format_args!("{stats:#}"))?,
+        Format::Csv => say(as_csv(&stats))?,
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::operator::Running;
 use super::table::{Align, table};
+use super::voice::say;
 use super::{Failure, runtime};
 use crate::config::settings::Scope;
 use crate::zone::Zone;
@@ -40,10 +41,10 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
         return Err(Failure::running(format!("nothing is known under the id {id:?}: {why}")));
     }
     match format {
-        Format::Json => println!("{found:#}"),
+        Format::Json => say(format_args!("{found:#}"))?,
         Format::Text => {
             let zone = Zone::system();
-            print!("{}", messages.iter().map(|message| in_words(message, &zone)).collect::<Vec<_>>().join("\n"));
+            say(messages.iter().map(|message| in_words(message, &zone)).collect::<Vec<_>>().join("\n"))?;
         }
     }
     Ok(())

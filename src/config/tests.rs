@@ -6,8 +6,10 @@ mod apps;
 mod kafka;
 mod process;
 mod push;
+mod reference;
 mod report;
 mod rules;
+mod telemetry;
 mod whole;
 
 use std::path::PathBuf;

@@ -20,6 +20,7 @@ mod compensator;
 mod confirm;
 mod customer_message;
 mod delivery;
+mod described;
 mod desk;
 #[cfg_attr(not(feature = "kafka"), path = "without_kafka.rs")]
 mod kafka;

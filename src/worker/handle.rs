@@ -70,15 +70,15 @@ pub(super) async fn handle(context: &Context, work: Work<'_>, claimed: &ClaimedM
     let began = Instant::now();
     let message = &claimed.message;
     // A panic in a rule or an action is that message's failure and nobody else's.
-    let decided = match AssertUnwindSafe(decide(context, work.app, claimed)).catch_unwind().await {
+    let decided = match AssertUnwindSafe(decide(context, work, claimed)).catch_unwind().await {
         Ok(decided) => decided,
         Err(_) => Decided::ends(Outcome::Queued, None, None).failed(&message.request_id, "panic".into()),
     };
     commit(context, work, claimed, decided, began)
 }
 
-async fn decide(context: &Context, app: &AppSetup, claimed: &ClaimedMessage) -> Decided {
-    let message = &claimed.message;
+async fn decide(context: &Context, work: Work<'_>, claimed: &ClaimedMessage) -> Decided {
+    let (message, app) = (&claimed.message, work.app);
     let decision = app.rules.decide(message);
     if let Some(unheard) = unheard(context, app, claimed, &decision).await {
         return unheard;
@@ -93,7 +93,7 @@ async fn decide(context: &Context, app: &AppSetup, claimed: &ClaimedMessage) -> 
         Decision::Say { rule, text } => {
             Decided { messages: vec![message::text(&text)], ..Decided::ends(Outcome::Queued, Some(rule), None) }
         }
-        Decision::Run(run) => act(context, app, claimed, &run).await,
+        Decision::Run(run) => act(context, work, claimed, &run).await,
     }
 }
 
@@ -127,7 +127,7 @@ async fn unheard(context: &Context, app: &AppSetup, claimed: &ClaimedMessage, de
 
 fn commit(
     context: &Context,
-    Work { setup, app }: Work<'_>,
+    Work { setup, app, trace }: Work<'_>,
     claimed: &ClaimedMessage,
     decided: Decided,
     began: Instant,
@@ -139,6 +139,7 @@ fn commit(
         received_at: message.received_at,
         expires_at: message.received_at.saturating_add(millis(app.settings.max_reply_age)),
         reply_to: message.reply_to(),
+        trace,
     };
     let found = setup.routes.find(origin.destination());
     let route = found.as_ref().map_err(|why| *why);
@@ -222,6 +223,7 @@ pub(super) fn without_room(mut commit: Commit) -> Commit {
         received_at: 0,
         expires_at: 0,
         reply_to: ReplyTo::default(),
+        trace: None,
     };
     let dropped: Vec<Line> = commit.replies.drain(..).map(|d| origin.dropped(&d.id, "lane_full")).collect();
     commit.lines.extend(dropped);

@@ -77,6 +77,13 @@ impl RedisServer {
         self.restart();
     }
 
+    /// Every write that a [`DURABLE`] one has taken, as its log has them.
+    pub fn written(&self) -> String {
+        let logs = std::fs::read_dir(self.folder.path().join("appendonlydir")).expect("the log's folder");
+        let text = |log: std::io::Result<std::fs::DirEntry>| std::fs::read(log.expect("a file").path()).expect("a log");
+        logs.map(|log| String::from_utf8_lossy(&text(log)).into_owned()).collect()
+    }
+
     /// Lets it hang: connections stay open and nothing is answered.
     pub fn hang(&self) {
         self.signal("-STOP");

@@ -8,6 +8,7 @@ mod reach;
 use std::path::Path;
 
 use super::{ConfigFile, Failure, load};
+use crate::cli::voice::say;
 use crate::config::settings::AppKind;
 use crate::config::{Settings, settings};
 
@@ -24,7 +25,7 @@ pub(super) struct Options {
 
 pub(super) fn run(options: Options) -> Result<(), Failure> {
     let settings = load(&options.file)?;
-    println!("{}", sound(&settings, &options.file.config));
+    say(sound(&settings, &options.file.config))?;
     if options.online { online::run(&settings, &options.file.config) } else { Ok(()) }
 }
 

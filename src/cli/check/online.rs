@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use super::super::{Failure, MISCONFIGURED, runtime};
 use super::{api, reach};
 use crate::action;
+use crate::cli::voice::say;
 use crate::config::Settings;
 use crate::push::{Kafka, KafkaFault, Retention};
 use crate::sender;
@@ -47,12 +48,12 @@ impl Finding {
         self.mend.is_some() && !self.is_hint
     }
 
-    fn print(&self) {
+    fn say(&self) -> std::io::Result<()> {
         let Self { subject, says, mend, is_hint } = self;
         match mend {
-            None => println!("✓ {subject}: {says}"),
-            Some(mend) if *is_hint => println!("! {subject}: {says}\n  mend: {mend}"),
-            Some(mend) => println!("✗ {subject}: {says}\n  mend: {mend}"),
+            None => say(format_args!("✓ {subject}: {says}")),
+            Some(mend) if *is_hint => say(format_args!("! {subject}: {says}\n  mend: {mend}")),
+            Some(mend) => say(format_args!("✗ {subject}: {says}\n  mend: {mend}")),
         }
     }
 }
@@ -66,12 +67,12 @@ pub(super) fn run(settings: &Settings, config: &Path) -> Result<(), Failure> {
     let faults = runtime()?.block_on(async {
         let mut faults = 0;
         let mut tell = |finding: Finding| {
-            finding.print();
             faults += usize::from(finding.is_fault());
+            finding.say()
         };
-        println!();
+        say("")?;
         for finding in api::ask_all(settings, config, &robots).await {
-            tell(finding);
+            tell(finding)?;
         }
         let hosts = reach::hosts(settings).into_iter().map(|host| {
             let client = if host.is_ours { &actions } else { &robots };
@@ -79,13 +80,13 @@ pub(super) fn run(settings: &Settings, config: &Path) -> Result<(), Failure> {
         });
         let mut found = futures_util::stream::iter(hosts).buffered(AT_ONCE);
         while let Some(finding) = found.next().await {
-            tell(finding);
+            tell(finding)?;
         }
         if let Some(retention) = Kafka::retention(settings).await {
-            tell(topic(settings, retention));
+            tell(topic(settings, retention))?;
         }
-        faults
-    });
+        Ok::<_, std::io::Error>(faults)
+    })?;
     match faults {
         0 => Ok(()),
         1 => Err(Failure { code: MISCONFIGURED, text: "1 thing is at fault, see above".to_owned() }),

@@ -17,6 +17,7 @@ use url::Url;
 use super::progress::drive;
 use super::values::{self, ErrcodeShare, Span};
 use super::{Failure, MISCONFIGURED, figures, runtime};
+use crate::cli::voice::warn;
 use crate::config::settings::{Log, LogFormat};
 use crate::model::now_ms;
 use crate::sim::caller::VerifyError;
@@ -119,9 +120,9 @@ async fn simulate(options: &Options) -> Result<(), Failure> {
     };
     let report = Report { options, load: &load, targets: &targets, ledger: &ledger };
     if !finished {
-        eprintln!();
+        warn("");
     }
-    report.print(finished);
+    report.print(finished)?;
     report.plot()?;
     let summary = ledger.summary();
     fake.stop().await;
@@ -140,7 +141,7 @@ fn patience(options: &Options, apps: &[LoadedApp]) -> Duration {
     }
     for (app, pace) in apps.iter().filter_map(|app| Some((app, app.slow_pace?))) {
         let (id, limit, window) = (&app.id, pace.limit, pace.window);
-        eprintln!("app {id} sends a chat {limit} replies in {window:?} (its pace): more than that will wait");
+        warn(format_args!("app {id} sends a chat {limit} replies in {window:?} (its pace): more than that will wait"));
         patience = patience.max(options.patience + window);
     }
     patience

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::{Failure, figures};
 use super::Options;
+use crate::cli::voice::say;
 use crate::sim::{Ledger, Load, Plot, Summary, Target};
 
 /// Broken promises that JSON tells word by word.
@@ -22,17 +23,16 @@ pub(super) struct Report<'a> {
 
 impl Report<'_> {
     /// On stdout; what is missing is marked as broken only where the run came to its end.
-    pub(super) fn print(&self, finished: bool) {
+    pub(super) fn print(&self, finished: bool) -> std::io::Result<()> {
         let summary = self.ledger.summary();
         if self.options.json {
-            println!("{:#}", self.json(&summary));
-            return;
+            return say(format_args!("{:#}", self.json(&summary)));
         }
         let mut rows = figures::rows(&summary);
         if !finished {
             rows.iter_mut().for_each(|row| row.broken = None);
         }
-        print!("{}\n\n{}", self.title(), figures::table(&rows));
+        say(format_args!("{}\n\n{}", self.title(), figures::table(&rows)))
     }
 
     fn chats(&self) -> usize {

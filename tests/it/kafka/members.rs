@@ -15,7 +15,7 @@ const CHATS: i32 = 4;
 /// Tasks of each that are written at a time; more than a dying process can take with it.
 const PART: usize = 15;
 /// Tasks of a partition that are written at once, so that there is always one on its way.
-const BACKLOG: usize = 2000;
+const BACKLOG: usize = 600;
 /// The whole of it takes no longer.
 const BOUND: Duration = Duration::from_secs(120);
 
