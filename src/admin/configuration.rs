@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::auth::Operator;
 use super::{AdminState, Failure};
+use crate::config::Unfit;
 use crate::setup::{ReloadError, Reloaded};
 
 /// What is in force.
@@ -40,7 +41,10 @@ pub(super) async fn reload(
     Extension(who): Extension<Operator>,
 ) -> Result<Json<Reloaded>, Failure> {
     state.reloader.reload(&who.name).await.map(Json).map_err(|error| match error {
-        ReloadError::Faults(_) | ReloadError::Rules(_) => {
+        ReloadError::Files(Unfit::NeedsRestart { .. }) => {
+            Failure::new(StatusCode::CONFLICT, "needs_restart", error.to_string())
+        }
+        ReloadError::Files(Unfit::Faulty(_)) | ReloadError::Rules(_) => {
             Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration_faults", error.to_string())
         }
         ReloadError::NoFile => Failure::new(StatusCode::CONFLICT, "no_file", error.to_string()),
