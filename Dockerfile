@@ -1,26 +1,50 @@
-# Two stages: one compiles, one runs. Dependencies are a layer of their own, rebuilt when Cargo.toml or Cargo.lock change.
+# Two stages: one compiles, one runs. Dependencies are a layer of their own, compiled again when Cargo.toml or Cargo.lock change;
+# a change under src/ compiles this crate alone.
+#
+#   docker build --build-arg COMMIT=$(git rev-parse HEAD) --tag wecom-gateway .
+#
+# Behind a slow line to the registries: --build-arg REGISTRY=<a mirror of docker.io>/library
+# --build-arg CRATES=<a mirror of crates.io, as in sparse+https://…/index/>
 
-FROM rust:1.95-bookworm AS build
+# Both stages are of one Debian release: what is compiled against its libc runs on it.
+ARG REGISTRY=docker.io/library
+ARG RUST=1.95
+ARG DEBIAN=bookworm
+
+FROM ${REGISTRY}/rust:${RUST}-${DEBIAN} AS build
 WORKDIR /src
+ARG CRATES=""
+RUN test -z "$CRATES" || printf '[source.crates-io]\nreplace-with = "mirror"\n[source.mirror]\nregistry = "%s"\n' "$CRATES" > "$CARGO_HOME/config.toml"
+# Names of functions stay for backtraces, tables of lines (half of the binary) don't.
+ENV CARGO_PROFILE_RELEASE_STRIP=debuginfo
 COPY Cargo.toml Cargo.lock ./
-# Empty sources stand in for ours, so that this layer holds the dependencies alone.
+# Empty sources stand in for ours, so that this layer holds the dependencies alone; librdkafka and OpenSSL among them need gcc,
+# g++, make and perl, which this image has.
 RUN mkdir src && echo 'fn main() {}' > src/main.rs && touch src/lib.rs && cargo build --release --locked
+COPY build.rs ./
 COPY src src
+# What `--version` says; empty where nobody told.
+ARG COMMIT=""
 # The stand-ins are newer than a checkout's files may be.
-RUN touch src/main.rs src/lib.rs && cargo build --release --locked
+RUN touch src/main.rs src/lib.rs && WECOM_GATEWAY_COMMIT="$COMMIT" cargo build --release --locked
 
-FROM debian:bookworm-slim
-RUN apt-get update \
-    && apt-get install -y --no-install-recommends ca-certificates curl \
-    && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --uid 10001 --home-dir /var/lib/wecom-gateway --create-home --shell /usr/sbin/nologin gateway
+FROM ${REGISTRY}/debian:${DEBIAN}-slim
+RUN groupadd --system --gid 10001 gateway \
+    && useradd --system --uid 10001 --gid 10001 --home-dir /var/lib/wecom-gateway --shell /usr/sbin/nologin gateway \
+    && install --directory --owner gateway --group gateway --mode 700 /var/lib/wecom-gateway
+# All else that it needs: the certificates by which it knows WeCom.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY deploy/docker/probe /usr/local/bin/probe
 COPY --from=build /src/target/release/wecom-gateway /usr/local/bin/wecom-gateway
-USER gateway
+ARG COMMIT=""
+LABEL org.opencontainers.image.title="wecom-gateway" org.opencontainers.image.revision="$COMMIT"
+# By number, so that a cluster can see that it is not root.
+USER 10001
 WORKDIR /var/lib/wecom-gateway
+# The only place that is written to: the store, the spool, the records.
 VOLUME /var/lib/wecom-gateway
 # 8080: callbacks. 8081: operators.
 EXPOSE 8080 8081
-HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
-    CMD ["curl", "--fail", "--silent", "--output", "/dev/null", "http://127.0.0.1:8081/livez"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 CMD ["probe", "/livez"]
 ENTRYPOINT ["wecom-gateway"]
 CMD ["serve", "--config", "/etc/wecom-gateway/gateway.toml"]

@@ -84,6 +84,7 @@ fn message(text: &str) -> Message {
         sent_at: None,
         received_at: 0,
         response_url: None,
+        trace: None,
     }
 }
 

@@ -107,6 +107,7 @@ fn arrival(n: usize, lanes: usize) -> Arrival {
         sent_at: None,
         received_at: now_ms(),
         response_url: None,
+        trace: None,
     };
     let lane = Lane::of_sender("bench", &chat, &sender);
     Arrival { lane, message, max_age: LONG, mark_ttl: LONG, depth_limit: u64::MAX >> 1 }
@@ -137,6 +138,7 @@ fn commit(claimed: &ClaimedMessage) -> Commit {
         expires_at: now_ms() + 600_000,
         received_at: message.received_at,
         queued_at: message.received_at,
+        trace: None,
     };
     Commit {
         lease: claimed.lease.clone(),
@@ -171,6 +173,7 @@ fn push(n: usize, lanes: usize) -> NewPush {
         expires_at: now_ms() + 600_000,
         received_at: now_ms(),
         queued_at: now_ms(),
+        trace: None,
     };
     NewPush {
         task_id,

@@ -4,7 +4,9 @@
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -14,28 +16,47 @@ pub struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: String,
-    more: Option<Value>,
+    more: Map<String, Value>,
+}
+
+/// An error answer's body.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Error)]
+pub(crate) struct ErrorBody {
+    error: ErrorDetail,
+}
+
+/// What went wrong; some errors have more fields, which name what they concern.
+#[derive(Debug, Serialize, ToSchema)]
+struct ErrorDetail {
+    /// For programs; the same error has the same code always.
+    code: &'static str,
+    /// For people: what is wrong, and the mend.
+    message: String,
+    /// As in `X-Request-Id`.
+    request_id: String,
+    #[serde(flatten)]
+    #[schema(value_type = HashMap<String, Value>)]
+    more: Map<String, Value>,
 }
 
 impl ApiError {
     /// An error with a code for programs and a message for people.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), more: None }
+        Self { status, code, message: message.into(), more: Map::new() }
     }
 
     /// With more fields of the error, an object.
     pub fn with(self, more: Value) -> Self {
-        Self { more: Some(more), ..self }
+        let more = if let Value::Object(more) = more { more } else { Map::new() };
+        Self { more, ..self }
     }
 
     /// The answer.
     pub fn respond(self, request_id: &str) -> Response {
-        let mut error = json!({"code": self.code, "message": self.message, "request_id": request_id});
-        if let (Some(error), Some(Value::Object(more))) = (error.as_object_mut(), self.more) {
-            error.extend(more);
-        }
-        let body = json!({ "error": error });
-        with_request_id((self.status, Json(body)).into_response(), request_id)
+        let Self { status, code, message, more } = self;
+        let error = ErrorDetail { code, message, request_id: request_id.to_owned(), more };
+        with_request_id((status, Json(ErrorBody { error })).into_response(), request_id)
     }
 }
 

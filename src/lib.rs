@@ -24,7 +24,7 @@
 //! - [`admin`]: probes, metrics, API for operators.
 //! - [`api_error`]: the one shape of an error answer, on both listeners.
 //! - [`listener`]: HTTP connections, bounded in number and time.
-//! - [`telemetry`]: logs and metrics.
+//! - [`telemetry`]: logs, metrics and spans; [`trace_context`]: which trace something belongs to.
 //! - [`app`]: everything above, put together; [`stop`]: how its loops end; [`cli`]: the commands.
 //! - [`sim`]: a fake WeCom and a load generator, for `demo` and the tests.
 
@@ -59,6 +59,7 @@ pub mod stop;
 pub mod store;
 pub mod task;
 pub mod telemetry;
+pub mod trace_context;
 pub mod wecom;
 pub mod worker;
 pub mod zone;

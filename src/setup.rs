@@ -84,7 +84,7 @@ impl InForce {
 }
 
 /// What came of reading the configuration again. Names of files and keys only.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 pub struct Reloaded {
     /// Files that say something else than before; what they say is in force, but for what needs a restart.
     pub changed: Vec<String>,

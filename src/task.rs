@@ -5,6 +5,7 @@
 //! own, its lane and its trail ([`crate::model::MessageKey::of_push`]).
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::model::Outcome;
 
@@ -86,7 +87,7 @@ impl CustomerKind {
 }
 
 /// One of those that a delivery is for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Who {
     /// By their external user id.

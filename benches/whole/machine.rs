@@ -24,13 +24,20 @@ pub struct Machine {
     /// Before anything was measured: one minute's average.
     pub load: String,
     pub date: String,
-    pub rustc: String,
-    pub redis: String,
-    pub wrk: String,
+    /// Programs and their versions.
+    pub programs: String,
 }
 
+/// A program, the argument that it tells its version for, and the word of its first line that is it.
+pub type Program = (&'static str, &'static str, usize);
+
+pub const RUSTC: Program = ("rustc", "--version", 1);
+pub const REDIS: Program = ("redis-server", "--version", 2);
+pub const WRK: Program = ("wrk", "--version", 1);
+
 impl Machine {
-    pub fn look() -> anyhow::Result<Self> {
+    /// With the versions of these.
+    pub fn look(programs: &[Program]) -> anyhow::Result<Self> {
         let load = first_word(&read_to_string("/proc/loadavg")?);
         let folder = tempfile::tempdir()?;
         let info = read_to_string("/proc/cpuinfo")?;
@@ -43,17 +50,20 @@ impl Machine {
             sync: sync_time(folder.path())?,
             load,
             date: said("date", &["+%F"])?,
-            rustc: word(&said("rustc", &["--version"])?, 1),
-            redis: word(&said("redis-server", &["--version"])?, 2).trim_start_matches("v=").to_owned(),
-            wrk: word(&said("wrk", &["--version"])?, 1),
+            programs: programs.iter().map(version).collect::<anyhow::Result<Vec<_>>>()?.join(", "),
         })
     }
+}
+
+fn version((program, argument, n): &Program) -> anyhow::Result<String> {
+    Ok(format!("{program} {}", word(&said(program, &[argument])?, *n).trim_start_matches("v=")))
 }
 
 /// The first line that a program writes.
 fn said(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(program).args(arguments).output();
-    let output = output.with_context(|| format!("{program} can't be run (scripts/bench installs what it needs)"))?;
+    let output =
+        output.with_context(|| format!("{program} can't be run (the script of this bench installs what it needs)"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }

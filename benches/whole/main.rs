@@ -34,7 +34,7 @@ use wecom_gateway::sim::{FakeWeCom, Options};
 
 use end_to_end::EndToEnd;
 use gateway::{Backend, Cpu, Gateway};
-use process::Process;
+use machine::{Machine, REDIS, RUSTC, WRK};
 use requests::{Callback, RequestFile, Spread, Words};
 use serve::Role;
 use wrk::{Reuse, Shot, shoot};
@@ -141,7 +141,7 @@ async fn measure(quick: bool) -> anyhow::Result<()> {
         true => Plan { rounds: 1, seconds: 2, end_to_end_seconds: 3 },
         false => Plan { rounds: 3, seconds: 3, end_to_end_seconds: 4 },
     };
-    let (machine, mut measured) = (machine::Machine::look()?, Measured::default());
+    let (machine, mut measured) = (Machine::look(&[RUSTC, REDIS, WRK])?, Measured::default());
     let mut prepared = Prepared::new(plan)?;
     for round in 1..=plan.rounds {
         eprintln!("round {round} of {}", plan.rounds);
@@ -207,7 +207,7 @@ async fn callbacks_round(plan: Plan, prepared: &mut Prepared, measured: &mut Mea
 
 /// One of the servers that do less.
 fn against(role: Role, connections: usize, plan: Plan, file: &RequestFile) -> anyhow::Result<Answered> {
-    let (server, address) = Process::serving(role)?;
+    let (server, address) = role.in_a_process()?;
     let before = server.cpu()?;
     let shot = shoot(address, connections, plan.seconds, file, Reuse::RoundAndRound)?;
     let cpu = Cpu { gateway: server.cpu()? - before, redis: Duration::ZERO };

@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
-use crate::serve::Role;
-
 /// `/proc` counts CPU time in hundredths of a second, on every Linux.
 const TICKS_A_SECOND: u64 = 100;
 
@@ -26,21 +24,27 @@ impl Process {
         Ok(Self(command.spawn().context("the gateway can't be started")?))
     }
 
-    /// This program as a server, and where it listens.
-    pub fn serving(role: Role) -> anyhow::Result<(Self, SocketAddr)> {
+    /// This program in another role, and the first line that it says.
+    pub fn of_this_program(arguments: &[&str]) -> anyhow::Result<(Self, String)> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["--serve", role.as_str()]).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = Self(command.spawn()?);
         let stdout = child.0.stdout.take().ok_or_else(|| anyhow!("no stdout"))?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
-        let address = line.trim().parse().with_context(|| format!("the server {role:?} said {line:?}"))?;
-        Ok((child, address))
+        Ok((child, line.trim().to_owned()))
     }
 
     /// CPU time used so far, all threads.
     pub fn cpu(&self) -> anyhow::Result<Duration> {
         cpu_of(&self.0.id().to_string())
+    }
+
+    /// `kill -9`
+    pub fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 
     /// Whether it has ended.
@@ -51,9 +55,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.kill();
     }
 }
 
@@ -62,7 +64,8 @@ pub fn own_cpu() -> anyhow::Result<Duration> {
     cpu_of("self")
 }
 
-fn cpu_of(pid: &str) -> anyhow::Result<Duration> {
+/// CPU time that a process used so far, all its threads: `self`, or its number.
+pub fn cpu_of(pid: &str) -> anyhow::Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // proc(5): the name in brackets may hold anything; utime and stime are fields 14 and 15, counted from 1.
     let behind_name = stat.rsplit_once(") ").ok_or_else(|| anyhow!("no stat"))?.1;

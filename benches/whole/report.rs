@@ -138,11 +138,11 @@ fn end_to_end(out: &mut String, measured: &Measured) -> std::fmt::Result {
 /// How it was measured, and on what.
 fn ground(out: &mut String, plan: Plan, machine: &Machine) -> std::fmt::Result {
     let Plan { rounds, seconds, end_to_end_seconds } = plan;
-    let Machine { cores, model, kernel, filesystem, sync, load, date, rustc, redis, wrk } = machine;
+    let Machine { cores, model, kernel, filesystem, sync, load, date, programs } = machine;
     writeln!(
         out,
         "\n{date}, {cores} × {model}, Linux {kernel}; stores on {filesystem}, where writing and syncing 4 KiB takes {:.0} µs; \
-         rustc {rustc}, redis {redis}, wrk {wrk}. Load average before: {load}. {}, {seconds} s of callbacks a row \
+         {programs}. Load average before: {load}. {}, {seconds} s of callbacks a row \
          ({} chats × {} members, distinct messages that want no reply), {end_to_end_seconds} s end to end ({} chats × {} \
          members, {} connections, {UNDER_WAY} messages under way, robots that answer after {} ms). wrk: one thread; nothing pinned; \
          load, server and Redis share the cores. CPU is a message's, until it was handled. Non-2xx answers: 0; acked \

@@ -4,6 +4,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use anyhow::Context;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
@@ -17,6 +18,7 @@ use wecom_gateway::wecom::crypto::CallbackCrypto;
 use wecom_gateway::wecom::envelope;
 use wecom_gateway::wecom::payload::{self, Fields};
 
+use crate::process::Process;
 use crate::requests::{APP, Spread, crypto};
 
 /// What a server does.
@@ -37,6 +39,13 @@ impl Role {
             Self::Opened => "opened",
             Self::Robots => "robots",
         }
+    }
+
+    /// A process that does it, and where it listens.
+    pub fn in_a_process(self) -> anyhow::Result<(Process, SocketAddr)> {
+        let (process, said) = Process::of_this_program(&["--serve", self.as_str()])?;
+        let address = said.parse().with_context(|| format!("the server {self:?} said {said:?}"))?;
+        Ok((process, address))
     }
 }
 

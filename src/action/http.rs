@@ -18,6 +18,7 @@ use crate::config::settings::HttpAction;
 use crate::member::{self, Contact, NAME};
 use crate::model::{ChatKind, Message, Secret, SenderKind, Session, now_ms};
 use crate::rules::{CommandCall, Trigger};
+use crate::trace_context::TRACEPARENT;
 use crate::wecom;
 
 /// Most bytes that an answer may have.
@@ -38,6 +39,9 @@ pub(super) async fn ask(
         .header("X-Request-Id", &request.message.request_id)
         .header("Idempotency-Key", request.message.key().idempotency_key())
         .header("X-Gateway-Timestamp", &timestamp);
+    if let Some(trace) = request.trace {
+        call = call.header(TRACEPARENT, trace.to_string());
+    }
     if let Some(secret) = &action.secret {
         call = call.header("X-Gateway-Signature", signature(secret, &timestamp, &body));
     }

@@ -19,6 +19,7 @@ use super::http::{failure, read};
 use super::{ActionError, Answer, Request};
 use crate::config::settings::{AnswerFormat, LlmAction};
 use crate::model::{Role, SessionTurn, now_ms};
+use crate::trace_context::TRACEPARENT;
 use crate::wecom::message;
 
 /// Requests for one message at most.
@@ -70,6 +71,10 @@ async fn post(
         .header("Content-Type", "application/json")
         .header("X-Request-Id", &request.message.request_id)
         .header("Idempotency-Key", request.message.key().idempotency_key());
+    let call = match request.trace {
+        Some(trace) => call.header(TRACEPARENT, trace.to_string()),
+        None => call,
+    };
     let call = match &action.api_key {
         Some(key) => call.bearer_auth(key.expose()),
         None => call,

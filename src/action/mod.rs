@@ -20,6 +20,7 @@ use crate::mask;
 use crate::member::{self, Profile};
 use crate::model::{ChatKind, Message, Session};
 use crate::rules::{self, RuleSet, Run};
+use crate::trace_context::TraceContext;
 use crate::wecom;
 pub(crate) use http::signature;
 use template::{Template, TemplateError};
@@ -51,6 +52,8 @@ pub struct Request<'a> {
     pub profile: &'a Profile,
     /// The app's rules, for `help`.
     pub rules: &'a RuleSet,
+    /// The span of this, which goes along to a service.
+    pub trace: Option<TraceContext>,
 }
 
 impl Request<'_> {

@@ -4,6 +4,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{AdminState, Failure};
 use crate::config::settings::{App, AppKind};
@@ -12,7 +13,7 @@ use crate::sender::token_state;
 use crate::telemetry::Callback;
 
 /// All apps.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AppList {
     items: Vec<AppItem>,
     /// Callbacks to apps that don't exist, newest first.
@@ -20,7 +21,7 @@ pub(super) struct AppList {
 }
 
 /// An app.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct AppItem {
     id: String,
     /// `app`, `group_robot`, `aibot` or `json`
@@ -38,7 +39,7 @@ struct AppItem {
 }
 
 /// An access token, without itself.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct TokenItem {
     /// How long it is still good; null where there is none.
     left_ms: Option<u64>,
@@ -47,8 +48,9 @@ struct TokenItem {
 }
 
 /// A callback that was answered.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct CallbackItem {
+    /// RFC 3339 with milliseconds.
     at: String,
     request_id: String,
     /// `stored`, `duplicate`, `verified`, …, or the error's code.
@@ -57,7 +59,19 @@ struct CallbackItem {
     refusal: Option<String>,
 }
 
-/// All apps, by id.
+/// All apps, by id
+///
+/// Of each: what WeCom was told to call, what came of it lately, and how its API side is.
+#[utoipa::path(
+    get,
+    path = "/apps",
+    operation_id = "listApps",
+    tag = "gateway",
+    responses(
+        (status = 200, description = "The apps", body = AppList),
+        (status = 503, description = "`store_unavailable`")
+    )
+)]
 pub(super) async fn list(State(state): State<AdminState>) -> Result<Json<AppList>, Failure> {
     let settings = state.settings();
     let mut items = Vec::with_capacity(settings.apps.len());

@@ -7,6 +7,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{AdminState, Failure, Part};
 use crate::config::settings::{App, AppKind};
@@ -18,7 +19,7 @@ use crate::store::{ChatStatus, ParkReason};
 const MOST_BUSY: usize = 10_000;
 
 /// What a chat does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ChatState {
     /// Sends when it has something.
@@ -34,7 +35,7 @@ pub(super) enum ChatState {
 }
 
 /// A chat as operators see it.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub(super) struct ChatItem {
     app: String,
     chat: String,
@@ -56,7 +57,21 @@ pub(super) struct ChatItem {
     hold: Option<String>,
 }
 
-/// Configured chats, and those that hold something or of which something was set; sorted by app and chat.
+/// Configured chats, and those that hold something or of which something was set
+///
+/// Sorted by app and chat.
+#[utoipa::path(
+    get,
+    path = "/chats",
+    operation_id = "listChats",
+    tag = "chats",
+    params(Part),
+    responses(
+        (status = 200, description = "A page of chats", body = Page<ChatItem>),
+        (status = 400, description = "`bad_query`, `bad_cursor`"),
+        (status = 503, description = "`store_unavailable`")
+    )
+)]
 pub(super) async fn list(
     State(state): State<AdminState>,
     part: Result<Query<Part>, QueryRejection>,
@@ -74,7 +89,20 @@ pub(super) async fn list(
     Ok(Json(Page { items, next }))
 }
 
-/// One chat.
+/// One chat
+#[utoipa::path(
+    get,
+    path = "/chats/{app}/{*chat}",
+    operation_id = "getChat",
+    tag = "chats",
+    params(("app" = String, Path, description = "App id"), ("chat" = String, Path, description = "Chat id")),
+    responses(
+        (status = 200, description = "The chat", body = ChatItem),
+        (status = 400, description = "`bad_path`"),
+        (status = 404, description = "`unknown_chat`: it is not configured and holds nothing"),
+        (status = 503, description = "`store_unavailable`")
+    )
+)]
 pub(super) async fn one(
     State(state): State<AdminState>,
     path: Result<Path<(String, String)>, PathRejection>,

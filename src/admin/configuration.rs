@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::auth::Operator;
 use super::{AdminState, Failure};
@@ -11,13 +12,13 @@ use crate::config::Unfit;
 use crate::setup::{ReloadError, Reloaded};
 
 /// What is in force.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Configuration {
     files: Vec<File>,
 }
 
 /// One file.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct File {
     /// `gateway.toml` or `apps/<id>.toml`
     name: String,
@@ -25,7 +26,14 @@ struct File {
     text: String,
 }
 
-/// The files in force.
+/// The files in force, secrets blank
+#[utoipa::path(
+    get,
+    path = "/configuration",
+    operation_id = "getConfiguration",
+    tag = "gateway",
+    responses((status = 200, description = "The files", body = Configuration))
+)]
 pub(super) async fn get(State(state): State<AdminState>) -> Json<Configuration> {
     let settings = state.settings();
     let mut files: Vec<File> =
@@ -35,7 +43,20 @@ pub(super) async fn get(State(state): State<AdminState>) -> Json<Configuration> 
     Json(Configuration { files })
 }
 
-/// Takes the files as they are now: all of them, or none.
+/// Reads the configuration again
+///
+/// Takes the files as they are now, as SIGHUP does: all of them, or none.
+#[utoipa::path(
+    post,
+    path = "/reload",
+    operation_id = "reload",
+    tag = "gateway",
+    responses(
+        (status = 200, description = "They are in force", body = Reloaded),
+        (status = 409, description = "`no_file`: the gateway was not started from a file; `needs_restart`: they are sound, but not beside what can't change before"),
+        (status = 422, description = "`configuration_faults`: every fault; what was in force stays")
+    )
+)]
 pub(super) async fn reload(
     State(state): State<AdminState>,
     Extension(who): Extension<Operator>,

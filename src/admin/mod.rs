@@ -2,7 +2,9 @@
 //!
 //! What always holds: every answer carries `X-Request-Id`; every error, from a wrong path to a lost database, has the
 //! one shape of [`crate::api_error`]; nothing but the probes and the console's static files answers to a stranger; nothing here
-//! moves a message or a reply to another chat; phone numbers are whole for scope `admin` alone.
+//! moves a message or a reply to another chat; phone numbers are whole for scope `admin` alone. Each route of the API is described
+//! where it is handled, and cannot be without ([`openapi`]). Ids may hold a slash, and some proxies decode `%2F`: where an id comes
+//! last in a path, what follows is taken whole.
 //!
 //! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`: a peer whose address is not known counts as a
 //! stranger.
@@ -15,9 +17,11 @@ mod console;
 mod failure;
 mod masked;
 mod object;
+mod openapi;
 mod operate;
 mod probes;
 mod push;
+mod pushed;
 mod replies;
 mod sessions;
 mod stats;
@@ -26,13 +30,16 @@ mod users;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{delete, get, patch, post, put};
+use axum::{Extension, Router};
 use serde::Deserialize;
+use serde_json::Value;
+use utoipa::IntoParams;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
+use utoipa_axum::routes;
 
 use crate::alarms::Alarms;
 use crate::api_error::{ApiError, with_request_id};
@@ -45,7 +52,7 @@ use crate::sender::Holds;
 use crate::sender::route::Routes;
 use crate::setup::{InForce, Reloader};
 use crate::store::{SharedStore, Spool};
-use crate::telemetry::{Health, Metrics, Recent};
+use crate::telemetry::{Health, Metrics, Recent, Spans};
 use failure::Failure;
 
 /// What the operators' listener shows.
@@ -75,6 +82,8 @@ pub struct AdminState {
     pub metrics: Arc<Metrics>,
     /// Where tasks come from and go to, if it is configured.
     pub kafka: Option<Arc<Kafka>>,
+    /// Where the time of what is handed over here went.
+    pub spans: Spans,
     /// What the probes show.
     pub health: Arc<Health>,
 }
@@ -89,42 +98,71 @@ impl AdminState {
     }
 }
 
+/// Where the API lies.
+const API: &str = "/api/v1";
+
 /// The listener's router.
 pub fn router(state: AdminState) -> Router {
     let only = |scope| from_fn_with_state((state.clone(), scope), auth::require);
-    // Ids may hold a slash, and some proxies decode `%2F`: what follows is taken whole.
-    let api = Router::new()
-        .route("/messages/{*id}", get(trails::messages))
-        .route("/deliveries", get(trails::deliveries))
-        .route("/deliveries/{*id}", post(operate::delivery).layer(only(Scope::Admin)))
-        .route("/chats", get(chats::list))
-        .route("/chats/{app}/{*chat}", patch(operate::chat).layer(only(Scope::Admin)).get(chats::one))
-        .route("/sessions/{app}/{chat}/{sender}", delete(sessions::delete).layer(only(Scope::Admin)).get(sessions::get))
-        .route("/push", post(push::post).layer(DefaultBodyLimit::max(push::MOST_BYTES)).layer(only(Scope::Push)))
-        .route("/push/{*id}", post(push::confirm).layer(only(Scope::Push)).get(push::get))
-        .route("/stats", get(stats::day))
-        .route("/apps", get(apps::list))
-        .route("/configuration", get(configuration::get).layer(only(Scope::Admin)))
-        .route("/reload", post(configuration::reload).layer(only(Scope::Admin)))
-        .route("/replies", post(replies::post).layer(only(Scope::Push)))
-        .route(
-            "/users/{app}/{*sender}",
-            put(users::put).delete(users::delete).layer(only(Scope::Admin)).get(users::get),
-        )
+    let api = groups()
+        .into_iter()
+        .fold(OpenApiRouter::default(), |api, (scope, routes)| api.merge(routes.route_layer(only(scope))));
+    let api = Router::from(api)
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
+        .layer(Extension(openapi::Document::from(description())))
         .layer(from_fn(masked::below_admin))
         .layer(only(Scope::Read));
-    Router::new()
-        .route("/livez", get(probes::livez))
-        .route("/readyz", get(probes::readyz))
-        .route("/metrics", get(probes::metrics))
-        .nest("/api/v1", api)
+    Router::from(probing())
+        .nest(API, api)
         .merge(console::router())
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(with_request_ids))
         .with_state(state)
+}
+
+/// What `GET /api/v1/openapi.json` answers: an OpenAPI 3.1 document of this listener, but for the console.
+pub fn description() -> Value {
+    let api = groups()
+        .into_iter()
+        .fold(OpenApiRouter::default(), |api, (scope, routes)| api.merge(openapi::demanding(scope, routes)));
+    openapi::document(probing().into_openapi(), API, api.into_openapi())
+}
+
+/// The API's routes, by the scope that they demand.
+fn groups() -> [(Scope, OpenApiRouter<AdminState>); 3] {
+    let reading = OpenApiRouter::default()
+        .routes(routes!(trails::messages))
+        .routes(routes!(trails::deliveries))
+        .routes(routes!(chats::list))
+        .routes(routes!(chats::one))
+        .routes(routes!(pushed::get))
+        .routes(routes!(users::get))
+        .routes(routes!(sessions::get))
+        .routes(routes!(stats::day))
+        .routes(routes!(apps::list))
+        .routes(routes!(openapi::get));
+    let pushing = OpenApiRouter::default()
+        .routes(routes!(push::post).layer(DefaultBodyLimit::max(push::MOST_BYTES)))
+        .routes(routes!(pushed::confirm))
+        .routes(routes!(replies::post));
+    let changing = OpenApiRouter::default()
+        .routes(routes!(operate::delivery))
+        .routes(routes!(operate::chat))
+        .routes(routes!(sessions::delete))
+        .routes(routes!(users::put, users::delete))
+        .routes(routes!(configuration::get))
+        .routes(routes!(configuration::reload));
+    [(Scope::Read, reading), (Scope::Push, pushing), (Scope::Admin, changing)]
+}
+
+/// What machines look at.
+fn probing() -> OpenApiRouter<AdminState> {
+    OpenApiRouter::default()
+        .routes(routes!(probes::livez))
+        .routes(routes!(probes::readyz))
+        .routes(routes!(probes::metrics))
 }
 
 async fn no_such_path() -> Failure {
@@ -152,9 +190,13 @@ async fn with_request_ids(request: Request, next: Next) -> Response {
 }
 
 /// How much of a list, and from where.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 struct Part {
+    /// At most so many items, 1 to 1000; more is taken for 1000.
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 4294967295u32, default = 100)]
     limit: Option<u32>,
+    /// `next` of the page before.
     cursor: Option<String>,
 }
 

@@ -7,29 +7,45 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Value, json};
+use serde::{Deserialize, Deserializer, Serialize};
 use tracing::info;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::auth::Operator;
 use super::chats::{ChatItem, known, shown};
 use super::object::Object;
 use super::{AdminState, Failure};
 use crate::hands::Done;
-use crate::model::Lane;
+use crate::model::{Lane, Outcome};
 use crate::store::{ByHand, Tuning, Turn};
 
 /// What is changed of a chat. Null takes it back to the configuration; what is not there stays as it is.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(min_properties = 1)]
 pub(super) struct ChatPatch {
-    #[serde(default, deserialize_with = "said")]
+    /// By how much its deliveries come before those of others.
+    #[serde(default, deserialize_with = "said", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 100)]
     weight: Option<Option<u32>>,
-    #[serde(default, deserialize_with = "said")]
+    /// Whether its deliveries wait until it is taken back.
+    #[serde(default, deserialize_with = "said", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<bool>)]
     paused: Option<Option<bool>>,
+    /// Only false can be set: it is sent to again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = only_false, required = false)]
     dead: Option<bool>,
     /// As the admins' commands do: whether its members are not answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = bool, required = false)]
     muted: Option<bool>,
+}
+
+/// The schema of what can only be taken back.
+fn only_false() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Boolean).enum_values(Some([false]))
 }
 
 /// Tells a field that is null from one that is not there.
@@ -53,7 +69,25 @@ impl ChatPatch {
     }
 }
 
-/// Changes a chat, and answers it as it is then.
+/// Changes a chat
+///
+/// Answers it as it is then. What is set wins over the configuration until it is set back to null.
+#[utoipa::path(
+    patch,
+    path = "/chats/{app}/{*chat}",
+    operation_id = "changeChat",
+    tag = "chats",
+    params(("app" = String, Path, description = "App id"), ("chat" = String, Path, description = "Chat id")),
+    request_body = ChatPatch,
+    responses(
+        (status = 200, description = "The chat", body = ChatItem),
+        (status = 400, description = "`bad_body`, `bad_path`"),
+        (status = 404, description = "`unknown_chat`: it is not configured and holds nothing"),
+        (status = 413, description = "`bad_body`: too large"),
+        (status = 415, description = "`bad_body`: not sent as JSON"),
+        (status = 503, description = "`store_unavailable`")
+    )
+)]
 pub(super) async fn chat(
     State(state): State<AdminState>,
     Extension(who): Extension<Operator>,
@@ -61,7 +95,10 @@ pub(super) async fn chat(
     body: Result<Object<ChatPatch>, Failure>,
 ) -> Result<Json<ChatItem>, Failure> {
     let (Path((app, chat)), Object(patch)) = (path?, body?);
-    let ChatPatch { weight, paused, dead, muted } = patch.checked()?;
+    let patch = patch.checked()?;
+    // Numbers and flags: writing them cannot fail.
+    let change = serde_json::to_string(&patch).unwrap_or_default();
+    let ChatPatch { weight, paused, dead, muted } = patch;
     known(&state, &app, &chat).await?;
     let lane = Lane::of_chat(&app, &chat);
     if let Some(muted) = muted {
@@ -75,27 +112,59 @@ pub(super) async fn chat(
         turn: configured_turn(&state, &app, &chat),
     };
     state.store.tune(tuning).await?;
-    info!(by = who.name, app, chat_id = chat, ?weight, ?paused, ?dead, ?muted, "an operator changed a chat");
+    info!(by = who.name, app, chat_id = chat, change, "an operator changed a chat");
     shown(&state, &app, &chat).await.map(Json)
 }
 
-#[derive(Debug, Deserialize)]
+/// What is done with a delivery.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeliveryAction {
     action: ByHand,
 }
 
-/// Ends a delivery by hand.
+/// A delivery that was ended by hand.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EndedByHand {
+    id: String,
+    #[schema(value_type = ByHand)]
+    action: &'static str,
+    /// The state that it, or the one in its place, is in now.
+    state: Outcome,
+    /// What the one in its place is called.
+    resent_as: Option<String>,
+}
+
+/// Ends a delivery by hand
+///
+/// One that is `unknown`, `dead` or `dropped`, and once: whoever comes second is told so.
+#[utoipa::path(
+    post,
+    path = "/deliveries/{*id}",
+    operation_id = "endDelivery",
+    tag = "messages",
+    params(("id" = String, Path, description = "Delivery id")),
+    request_body = DeliveryAction,
+    responses(
+        (status = 200, description = "It is done", body = EndedByHand),
+        (status = 400, description = "`bad_body`, `bad_path`"),
+        (status = 404, description = "`unknown_delivery`"),
+        (status = 409, description = "`settled_already`, `not_open`; it can't be sent again: `not_kept`, `unknown_app`, `expired`"),
+        (status = 413, description = "`bad_body`: too large"),
+        (status = 415, description = "`bad_body`: not sent as JSON"),
+        (status = 503, description = "`lane_full`, `store_unavailable`, `records_unavailable`; nothing was done")
+    )
+)]
 pub(super) async fn delivery(
     State(state): State<AdminState>,
     Extension(who): Extension<Operator>,
     id: Result<Path<String>, PathRejection>,
     body: Result<Object<DeliveryAction>, Failure>,
-) -> Result<Json<Value>, Failure> {
+) -> Result<Json<EndedByHand>, Failure> {
     let (Path(id), Object(DeliveryAction { action })) = (id?, body?);
     let Done { state: now, resent_as } = state.hands.end(&id, action, &who.name).await?;
     info!(by = who.name, delivery = id, action = action.as_str(), resent_as, "an operator ended a delivery");
-    Ok(Json(json!({"id": id, "action": action.as_str(), "state": now.as_str(), "resent_as": resent_as})))
+    Ok(Json(EndedByHand { id, action: action.as_str(), state: now, resent_as }))
 }
 
 fn configured_turn(state: &AdminState, app: &str, chat: &str) -> Turn {

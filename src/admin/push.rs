@@ -1,28 +1,30 @@
-//! `/api/v1/push`: push tasks handed over, how they stand, and what producers know of them.
+//! `POST /api/v1/push`: push tasks handed over. How they stand afterwards: [`super::pushed`].
 //!
 //! A call is all or nothing as far as faults go: one faulty task, and none of the call is taken (400). What was taken is
 //! told for each task, also where the call as a whole came to 409 or 503; the same call again is no second send.
 
+use std::collections::BTreeMap;
+
+use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
-use axum::{Extension, Json};
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tracing::info;
+use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
+use utoipa::openapi::{Ref, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
-use super::auth::Operator;
-use super::{AdminState, Failure, Part};
+use super::{AdminState, Failure};
 use crate::model::Outcome;
-use crate::push::status::{counts, current_id, whole};
-use crate::push::{self, ConfirmError, Confirmation, HandOverError, Source, Taken, Task, TaskFault};
-use crate::records::{Page, rfc3339};
-use crate::store::{Child, StoreError, TaskStatus};
-use crate::task::{RecipientState, Who};
+use crate::push::status::{counts, whole};
+use crate::push::{HandOverError, Source, Taken, Task, TaskFault};
+use crate::store::StoreError;
+use crate::telemetry::trace_of;
 
 /// Tasks of one call.
 const MOST_TASKS: usize = 1000;
@@ -30,17 +32,75 @@ const MOST_TASKS: usize = 1000;
 pub(super) const MOST_BYTES: usize = 16 << 20;
 /// Tasks whose state is asked for at once.
 const AT_ONCE: usize = 16;
-/// What the path of a confirmation ends with.
-const CONFIRM: &str = "/confirm";
 
-/// Takes one task, or an array of them.
+/// What became of one task of a call.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum TaskItem {
+    /// It is known here.
+    Known {
+        task_id: String,
+        /// `queued` until all its deliveries ended; the worst of them then.
+        state: Outcome,
+        /// Whether it was known before: then nothing was sent for this call.
+        repeat: bool,
+        /// How many deliveries are in which state.
+        counts: Option<BTreeMap<&'static str, usize>>,
+    },
+    /// It is in the topic; whichever gateway reads it there hands it on.
+    Written {
+        task_id: String,
+        /// `queued`
+        state: Outcome,
+        /// `kafka`
+        via: &'static str,
+    },
+    /// There was no room for it.
+    NotTaken {
+        task_id: String,
+        /// `not_taken`
+        #[schema(pattern = "^not_taken$")]
+        state: &'static str,
+    },
+    /// Another task is known under its id.
+    Refused {
+        task_id: String,
+        /// `refused`
+        #[schema(pattern = "^refused$")]
+        state: &'static str,
+        field: String,
+        message: String,
+    },
+}
+
+/// Takes one task, or an array of them
+///
+/// With a fault in one, none of the call is taken. The same `task_id` again is no second send. `{"via": "kafka", "tasks": […]}` puts them
+/// into the topic instead, all of them or none.
+#[utoipa::path(
+    post,
+    path = "/push",
+    operation_id = "push",
+    tag = "pushes",
+    request_body(content = Posted, description = "A task, 1 to 1000 of them, or a batch by Kafka; at most 16 MiB"),
+    responses(
+        (status = 202, description = "How each task stands", body = Vec<TaskItem>),
+        (status = 400, description = "`bad_task`, with `index`, `field` and all `faults`; `bad_body`; `no_kafka`"),
+        (status = 409, description = "`task_conflict`: another task is known under this id; `items` says how each task stands"),
+        (status = 413, description = "`bad_body`: too large"),
+        (status = 503, description = "`full`: `items` says which tasks are taken, the same call goes on with the others; `store_unavailable`, `kafka_unavailable`")
+    )
+)]
 pub(super) async fn post(
     State(state): State<AdminState>,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
-) -> Result<(StatusCode, Json<Vec<Value>>), Failure> {
+) -> Result<(StatusCode, Json<Vec<TaskItem>>), Failure> {
     let body = body.map_err(|rejection| Failure::new(rejection.status(), "bad_body", rejection.body_text()))?;
     let Call { via, tasks: raw } = call(&body)?;
-    let tasks = read(&state, &raw)?;
+    let mut tasks = read(&state, &raw)?;
+    let trace = trace_of(&headers);
+    tasks.iter_mut().for_each(|task| task.trace = trace);
     let ids: Vec<String> = tasks.iter().map(|task| task.id.clone()).collect();
     if let Some(Via::Kafka) = via {
         let tasks = tasks.into_iter().zip(raw).map(|(task, raw)| (task, raw.get().as_bytes().to_vec())).collect();
@@ -95,6 +155,29 @@ struct HasVia {
     via: Option<IgnoredAny>,
 }
 
+/// The schema of a call: [`call`] looks at it only as far as it must.
+pub(super) struct Posted;
+
+impl PartialSchema for Posted {
+    fn schema() -> RefOr<Schema> {
+        let task = || Ref::from_schema_name(Task::name());
+        let tasks = || ArrayBuilder::new().items(task()).min_items(Some(1)).max_items(Some(MOST_TASKS));
+        let batch = ObjectBuilder::new()
+            .property("via", ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["kafka"])))
+            .property("tasks", tasks())
+            .required("via")
+            .required("tasks")
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+        OneOfBuilder::new().item(task()).item(tasks()).item(batch).into()
+    }
+}
+
+impl ToSchema for Posted {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((Task::name().into(), Task::schema()));
+    }
+}
+
 fn call(body: &[u8]) -> Result<Call<'_>, Failure> {
     let bad = |text: String| Failure::new(StatusCode::BAD_REQUEST, "bad_body", text);
     let no_json = |error: serde_json::Error| bad(format!("no JSON: {error}; write a task, or an array of tasks"));
@@ -134,13 +217,13 @@ async fn by_kafka(
     state: &AdminState,
     ids: Vec<String>,
     tasks: Vec<(Task, Vec<u8>)>,
-) -> Result<(StatusCode, Json<Vec<Value>>), Failure> {
+) -> Result<(StatusCode, Json<Vec<TaskItem>>), Failure> {
     let Some(kafka) = &state.kafka else {
         let text = "this gateway has no Kafka: add [kafka] to gateway.toml, or leave \"via\" out";
         return Err(Failure::new(StatusCode::BAD_REQUEST, "no_kafka", text));
     };
     kafka.hand_over(tasks).await?;
-    let item = |id| json!({"task_id": id, "state": Outcome::Queued.as_str(), "via": "kafka"});
+    let item = |task_id| TaskItem::Written { task_id, state: Outcome::Queued, via: "kafka" };
     Ok((StatusCode::ACCEPTED, Json(ids.into_iter().map(item).collect())))
 }
 
@@ -155,130 +238,21 @@ fn faulty(status: StatusCode, index: usize, fault: &TaskFault) -> Failure {
 }
 
 /// How each task of a call stands now.
-async fn items(state: &AdminState, ids: &[String], taken: &[Taken]) -> Result<Vec<Value>, StoreError> {
+async fn items(state: &AdminState, ids: &[String], taken: &[Taken]) -> Result<Vec<TaskItem>, StoreError> {
     let item = async |(id, taken): (&String, &Taken)| {
+        let task_id = id.clone();
         let repeat = match taken {
             Taken::Owned => false,
             Taken::Repeat => true,
-            Taken::Full => return Ok(json!({"task_id": id, "state": "not_taken"})),
+            Taken::Full => return Ok(TaskItem::NotTaken { task_id, state: "not_taken" }),
             Taken::Refused(TaskFault { field, message, .. }) => {
-                return Ok(json!({"task_id": id, "state": "refused", "field": field, "message": message}));
+                let (field, message) = (field.clone(), message.clone());
+                return Ok(TaskItem::Refused { task_id, state: "refused", field, message });
             }
         };
         let task = state.store.pushes().task(id).await?;
-        let stands = task.as_ref().map_or(Outcome::Queued, whole).as_str();
-        Ok(json!({"task_id": id, "state": stands, "repeat": repeat, "counts": task.as_ref().map(counts)}))
+        let stands = task.as_ref().map_or(Outcome::Queued, whole);
+        Ok(TaskItem::Known { task_id, state: stands, repeat, counts: task.as_ref().map(counts) })
     };
     stream::iter(ids.iter().zip(taken)).map(item).buffered(AT_ONCE).try_collect().await
-}
-
-/// Which deliveries of a task, and how much of them.
-// Not flattened: serde would hand `limit` over as a text then.
-#[derive(Debug, Deserialize)]
-pub(super) struct Which {
-    state: Option<String>,
-    limit: Option<u32>,
-    cursor: Option<String>,
-}
-
-/// A task as it stands, with a page of its deliveries.
-pub(super) async fn get(
-    State(state): State<AdminState>,
-    id: Result<Path<String>, PathRejection>,
-    which: Result<Query<Which>, QueryRejection>,
-) -> Result<Json<Value>, Failure> {
-    let (Path(id), Query(Which { state: wanted, limit, cursor })) = (id?, which?);
-    let part = Part { limit, cursor };
-    let task = known(&state, &id).await?;
-    let from: usize = part.from().map_or(Ok(0), |cursor| cursor.place())?;
-    let shown = task.children.iter().enumerate().skip(from);
-    let shown = shown.filter(|(_, child)| wanted.as_ref().is_none_or(|word| child.state.state.as_str() == word));
-    let some: Vec<(usize, &Child)> = shown.take(part.limit() as usize + 1).collect();
-    let page = Page::cut(some, part.limit() as usize, |(n, _)| n + 1).map(|(_, child)| item(child));
-    Ok(Json(json!({
-        "task_id": id,
-        "app": task.app,
-        "state": whole(&task).as_str(),
-        "total": task.total,
-        "taken": task.cursor,
-        "counts": counts(&task),
-        "items": page.items,
-        "next": page.next,
-    })))
-}
-
-fn item(child: &Child) -> Value {
-    let (_, chat) = child.lane.app_and_chat();
-    let told = &child.state;
-    json!({
-        "id": current_id(child),
-        "chat": chat,
-        "state": told.state.as_str(),
-        "reason": told.reason,
-        "errcode": told.errcode,
-        "msgid": told.msgid,
-        "left_out": told.left_out,
-        "at": rfc3339(child.at),
-        "recipients": recipients(&told.recipients),
-    })
-}
-
-/// What each recipient got, of a delivery of which WeCom tells that.
-fn recipients(of: &[RecipientState]) -> Option<Vec<Value>> {
-    let shown = |one: &RecipientState| {
-        let (kind, id) = match &one.who {
-            Who::Customer(id) => ("customer", id),
-            Who::Chat(id) => ("chat", id),
-        };
-        json!({kind: id, "state": one.state.as_str(), "reason": one.reason, "at": one.at.map(rfc3339)})
-    };
-    (!of.is_empty()).then(|| of.iter().map(shown).collect())
-}
-
-async fn known(state: &AdminState, id: &str) -> Result<TaskStatus, Failure> {
-    let text = "no push task of this id is known; tasks are known for [push] keep, their trails for [database] retain";
-    let unknown = || Failure::new(StatusCode::NOT_FOUND, "unknown_task", text);
-    state.store.pushes().task(id).await?.ok_or_else(unknown)
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Word {
-    arrived: bool,
-    chat: Option<String>,
-    delivery: Option<String>,
-}
-
-/// Takes a word on what is unknown of a task. The path is the task's id and `/confirm`.
-pub(super) async fn confirm(
-    State(state): State<AdminState>,
-    Extension(who): Extension<Operator>,
-    path: Result<Path<String>, PathRejection>,
-    body: Result<Json<Word>, JsonRejection>,
-) -> Result<Json<Value>, Failure> {
-    let Path(path) = path?;
-    let id = path.strip_suffix(CONFIRM).ok_or_else(|| {
-        Failure::new(StatusCode::NOT_FOUND, "not_found", "post to /api/v1/push/{task_id}/confirm, or to /api/v1/push")
-    })?;
-    let Json(Word { arrived, chat, delivery }) = body?;
-    let task = known(&state, id).await?;
-    let settled = push::confirm(&state.hands, id, &task, &Confirmation { arrived, chat, delivery }, &who.name).await?;
-    info!(by = who.name, task_id = id, arrived, settled = settled.len(), "a push was confirmed from outside");
-    let items: Vec<Value> = settled
-        .iter()
-        .map(|one| json!({"id": one.delivery, "state": one.done.state.as_str(), "resent_as": one.done.resent_as}))
-        .collect();
-    Ok(Json(json!({"task_id": id, "items": items})))
-}
-
-impl From<ConfirmError> for Failure {
-    fn from(error: ConfirmError) -> Self {
-        let (status, code) = match error {
-            ConfirmError::Hand(error) => return error.into(),
-            ConfirmError::NoSuchDelivery => (StatusCode::NOT_FOUND, "unknown_delivery"),
-            ConfirmError::NotUnknown => (StatusCode::CONFLICT, "not_unknown"),
-            ConfirmError::SentAgain => (StatusCode::CONFLICT, "sent_again"),
-        };
-        Self::new(status, code, error.to_string())
-    }
 }

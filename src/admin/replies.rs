@@ -1,12 +1,15 @@
 //! `POST /api/v1/replies`: the late answer of an action that said `202`. It is taken only for a message that waits for
 //! one and only into that message's own chat; the same `seq` again changes nothing.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use serde::Deserialize;
+use axum::http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracing::info;
+use utoipa::ToSchema;
 
 use super::object::Object;
 use super::{AdminState, Failure};
@@ -14,10 +17,11 @@ use crate::alarms::{Alarm, Kind};
 use crate::model::Lane;
 use crate::sender::NoRoute;
 use crate::store::{Answered, LateAnswer, Stage, Turn};
+use crate::telemetry::{SpanOf, trace_of};
 use crate::worker::reply::{Origin, Replies};
 
 /// A late answer as it is posted.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LateReply {
     app: String,
@@ -27,19 +31,50 @@ pub(super) struct LateReply {
     #[serde(default)]
     seq: u64,
     /// WeCom's own message JSON, in order.
+    #[schema(min_items = 1, value_type = Vec<Object>)]
     messages: Vec<Value>,
 }
 
-/// Queues it, or says why not.
+/// What became of a late answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LateReplyTaken {
+    /// `queued`; `dropped` where its chat has no route; `repeat` where this answer was posted before.
+    state: &'static str,
+}
+
+/// Takes a late answer
+///
+/// Of an action that said `202`: only for a message that waits for one, and only into its own chat. The same `seq` again changes nothing.
+#[utoipa::path(
+    post,
+    path = "/replies",
+    operation_id = "answerLate",
+    tag = "messages",
+    request_body = LateReply,
+    responses(
+        (status = 200, description = "It is taken", body = LateReplyTaken),
+        (status = 400, description = "`bad_body`, `bad_message`"),
+        (status = 404, description = "`not_waiting`: no message of this chat waits for an answer under this request id"),
+        (status = 413, description = "`bad_body`: too large"),
+        (status = 415, description = "`bad_body`: not sent as JSON"),
+        (status = 503, description = "`lane_full`, `store_unavailable`; nothing was queued")
+    )
+)]
 pub(super) async fn post(
     State(state): State<AdminState>,
+    headers: HeaderMap,
     body: Result<Object<LateReply>, Failure>,
-) -> Result<Json<Value>, Failure> {
+) -> Result<Json<LateReplyTaken>, Failure> {
     let Object(late) = body?;
     if late.messages.is_empty() {
         let text = "messages: at least one; an answer that says nothing is not posted";
         return Err(Failure::new(StatusCode::BAD_REQUEST, "bad_message", text));
     }
+    // The action was asked with the header of its span: a service that hands it back goes on with the message's trace.
+    let mut span = state.spans.root(SpanOf::Answer, trace_of(&headers), Duration::ZERO);
+    span.tell("request_id", &late.request_id);
+    span.tell("app", &late.app);
+    span.tell("chat_id", &late.chat);
     let lane = Lane::of_chat(&late.app, &late.chat);
     let waiting = state.store.waiting(&lane, &late.request_id).await?.ok_or_else(not_waiting)?;
     let origin = Origin {
@@ -48,6 +83,7 @@ pub(super) async fn post(
         received_at: waiting.received_at,
         expires_at: waiting.expires_at,
         reply_to: waiting.reply_to,
+        trace: span.context(),
     };
     let route = match state.routes().find(origin.destination()) {
         Ok(route) if route.is_single_use() && waiting.answers > 0 => Err(NoRoute::ResponseUrlUsed),
@@ -86,8 +122,9 @@ pub(super) async fn post(
             return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "lane_full", text));
         }
     };
+    span.tell("result", word);
     info!(request_id = %origin.request_id, app = %late.app, chat_id = %late.chat, seq = late.seq, word, "late answer");
-    Ok(Json(json!({"state": word})))
+    Ok(Json(LateReplyTaken { state: word }))
 }
 
 fn not_waiting() -> Failure {

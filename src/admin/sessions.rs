@@ -7,12 +7,14 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 use tracing::info;
+use utoipa::ToSchema;
 
 use super::{AdminState, Failure};
 use crate::config::settings;
-use crate::model::SessionKey;
+use crate::model::{SessionKey, SessionTurn};
 
 /// How long the store knows that a session was forgotten: longer than any message is worked on, and than the journal
 /// takes to say it to the archive.
@@ -20,8 +22,40 @@ const FORGOTTEN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Named = Result<Path<(String, String, String)>, PathRejection>;
 
-/// Its turns and vars, and where they were found: `store`, `archive`, or nowhere (null).
-pub(super) async fn get(State(state): State<AdminState>, named: Named) -> Result<Json<Value>, Failure> {
+/// What is remembered of a member in a chat, or of a chat that shares it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SessionItem {
+    app: String,
+    chat: String,
+    sender: String,
+    /// Where it was found: `store` or `archive`; null where there is none.
+    found: Option<&'static str>,
+    /// The last turns, oldest first.
+    turns: Vec<SessionTurn>,
+    /// What actions set.
+    #[schema(value_type = Object)]
+    vars: Map<String, Value>,
+}
+
+/// The context that actions see
+#[utoipa::path(
+    get,
+    path = "/sessions/{app}/{chat}/{sender}",
+    operation_id = "getSession",
+    tag = "members",
+    params(
+        ("app" = String, Path, description = "App id"),
+        ("chat" = String, Path, description = "Chat id"),
+        ("sender" = String, Path, description = "Sender key")
+    ),
+    responses(
+        (status = 200, description = "Its turns and vars; empty where there are none", body = SessionItem),
+        (status = 400, description = "`bad_path`"),
+        (status = 404, description = "`unknown_app`"),
+        (status = 503, description = "`store_unavailable`, `records_unavailable`")
+    )
+)]
+pub(super) async fn get(State(state): State<AdminState>, named: Named) -> Result<Json<SessionItem>, Failure> {
     let Path((app, chat, sender)) = named?;
     let (bounds, key) = find(&state, &app, &chat, &sender)?;
     let remembered = state.store.session(&key).await?;
@@ -33,11 +67,29 @@ pub(super) async fn get(State(state): State<AdminState>, named: Named) -> Result
             (archived.unwrap_or_default(), found)
         }
     };
-    let (turns, vars) = (session.turns, session.vars);
-    Ok(Json(json!({"app": app, "chat": chat, "sender": sender, "found": found, "turns": turns, "vars": vars})))
+    Ok(Json(SessionItem { app, chat, sender, found, turns: session.turns, vars: session.vars }))
 }
 
-/// Forgets it.
+/// Forgets it
+///
+/// In the store and in the archive; what is under way meanwhile does not bring it back.
+#[utoipa::path(
+    delete,
+    path = "/sessions/{app}/{chat}/{sender}",
+    operation_id = "forgetSession",
+    tag = "members",
+    params(
+        ("app" = String, Path, description = "App id"),
+        ("chat" = String, Path, description = "Chat id"),
+        ("sender" = String, Path, description = "Sender key")
+    ),
+    responses(
+        (status = 204, description = "It is forgotten, if there was one"),
+        (status = 400, description = "`bad_path`"),
+        (status = 404, description = "`unknown_app`"),
+        (status = 503, description = "`store_unavailable`")
+    )
+)]
 pub(super) async fn delete(State(state): State<AdminState>, named: Named) -> Result<StatusCode, Failure> {
     let Path((app, chat, sender)) = named?;
     let (bounds, key) = find(&state, &app, &chat, &sender)?;

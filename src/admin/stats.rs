@@ -6,21 +6,44 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use jiff::civil::Date;
 use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::{AdminState, Failure, Part};
 use crate::records::{Scope, Stats};
 
 /// Which day, and of what.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Which {
+    /// A day of the records' zone, such as `2026-11-29`; today where none is named.
+    #[param(format = Date)]
     date: Option<String>,
+    /// Of this app alone.
     app: Option<String>,
+    /// Of the chats of this id alone.
     chat: Option<String>,
+    /// At most so many items, 1 to 1000; more is taken for 1000.
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 4294967295u32, default = 100)]
     limit: Option<u32>,
+    /// `next` of the page before.
     cursor: Option<String>,
 }
 
-/// A day's statistics; today's where none is named. The list is of chats.
+/// A day's statistics
+///
+/// In all, by rule and by chat; the list that comes in pages is of chats.
+#[utoipa::path(
+    get,
+    path = "/stats",
+    operation_id = "getStats",
+    tag = "gateway",
+    params(Which),
+    responses(
+        (status = 200, description = "The day", body = Stats),
+        (status = 400, description = "`bad_query`, `bad_cursor`"),
+        (status = 503, description = "`records_unavailable`")
+    )
+)]
 pub(super) async fn day(
     State(state): State<AdminState>,
     which: Result<Query<Which>, QueryRejection>,

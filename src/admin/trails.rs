@@ -5,6 +5,8 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::{AdminState, Failure, Part};
 use crate::model::Outcome;
@@ -13,7 +15,22 @@ use crate::records::{DeliveryItem, MessageItem, Page};
 /// Without `state`: everything that did not end well.
 const NOT_WELL: [Outcome; 3] = [Outcome::Unknown, Outcome::Dead, Outcome::Dropped];
 
-/// The messages of an id; an empty list where it names none.
+/// The messages of an id
+///
+/// A msg_id, request id, delivery id or task id; an empty list where it names none. An item for each triple of chat, message and
+/// sender, newest first.
+#[utoipa::path(
+    get,
+    path = "/messages/{*id}",
+    operation_id = "findMessages",
+    tag = "messages",
+    params(("id" = String, Path, description = "A msg_id, request id, delivery id or task id"), Part),
+    responses(
+        (status = 200, description = "A page of messages, each with its whole way", body = Page<MessageItem>),
+        (status = 400, description = "`bad_path`, `bad_query`, `bad_cursor`"),
+        (status = 503, description = "`records_unavailable`")
+    )
+)]
 pub(super) async fn messages(
     State(state): State<AdminState>,
     id: Result<Path<String>, PathRejection>,
@@ -25,14 +42,33 @@ pub(super) async fn messages(
 
 /// Which deliveries, and how much of them.
 // Not flattened: serde would hand `limit` over as a text then.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Which {
+    #[param(schema_with = not_well)]
     state: Option<String>,
+    /// At most so many items, 1 to 1000; more is taken for 1000.
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 4294967295u32, default = 100)]
     limit: Option<u32>,
+    /// `next` of the page before.
     cursor: Option<String>,
 }
 
-/// Deliveries that did not end well, newest first.
+/// Deliveries that did not end well, newest first
+///
+/// But for those that an operator discarded.
+#[utoipa::path(
+    get,
+    path = "/deliveries",
+    operation_id = "listDeliveries",
+    tag = "messages",
+    params(Which),
+    responses(
+        (status = 200, description = "A page of deliveries", body = Page<DeliveryItem>),
+        (status = 400, description = "`bad_query`, `bad_cursor`"),
+        (status = 503, description = "`records_unavailable`")
+    )
+)]
 pub(super) async fn deliveries(
     State(state): State<AdminState>,
     which: Result<Query<Which>, QueryRejection>,
@@ -41,6 +77,12 @@ pub(super) async fn deliveries(
     let part = Part { limit, cursor };
     let states = states(wanted.as_deref())?;
     Ok(Json(state.records.deliveries(&states, part.from().as_ref(), part.limit()).await?))
+}
+
+/// The schema of a state that is no good end.
+fn not_well() -> ObjectBuilder {
+    let words = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(NOT_WELL.map(Outcome::as_str)));
+    words.description(Some("Those in this state alone."))
 }
 
 fn states(wanted: Option<&str>) -> Result<Vec<Outcome>, Failure> {

@@ -3,6 +3,7 @@
 //! This is also the way for a QR authorisation: the team's own web page, once the member has authorised it, puts the
 //! `user_id` here. Phone numbers are shown in full to scope `admin` alone; no log line holds one.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
@@ -11,6 +12,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Deserializer, Serialize};
 use tracing::info;
+use utoipa::ToSchema;
 
 use super::auth::Operator;
 use super::object::Object;
@@ -31,29 +33,37 @@ const FORGOTTEN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_NAME: usize = 32;
 
 /// A member as operators see them.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct UserItem {
     app: String,
     sender: String,
+    /// Who the member is in the business system.
     user_id: Option<String>,
     /// How long the user id still holds.
     user_id_ttl_ms: Option<u64>,
     /// Whether each use makes it hold as long again.
     renew_on_use: bool,
+    /// Contact fields: `name`, `phone`, …
+    #[schema(value_type = BTreeMap<String, String>)]
     contact: Contact,
 }
 
 /// What is changed of a member. Null takes a value away; what is not there stays as it is.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(min_properties = 1)]
 pub(super) struct UserPut {
+    /// Who the member is in the business system.
     #[serde(default, deserialize_with = "said")]
+    #[schema(value_type = Option<String>, min_length = 1)]
     user_id: Option<Option<String>>,
-    /// As in the configuration, such as `"7d"`.
+    /// How long the user id holds; as in the configuration, such as `"7d"`.
     ttl: Option<String>,
+    /// Whether each use makes it hold as long again.
     renew_on_use: Option<bool>,
+    /// Contact fields: `name`, `phone`, …
     #[serde(default)]
-    contact: std::collections::BTreeMap<String, Option<String>>,
+    contact: BTreeMap<String, Option<String>>,
 }
 
 /// Tells a field that is null from one that is not there.
@@ -63,7 +73,22 @@ fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(field: D) -> Result<Opti
 
 type Who = Result<Path<(String, String)>, PathRejection>;
 
-/// What is known of a member.
+/// What is known of a member
+///
+/// In every chat of the app.
+#[utoipa::path(
+    get,
+    path = "/users/{app}/{*sender}",
+    operation_id = "getUser",
+    tag = "members",
+    params(("app" = String, Path, description = "App id"), ("sender" = String, Path, description = "Sender key")),
+    responses(
+        (status = 200, description = "The member; one of whom nothing is known has no fields", body = UserItem),
+        (status = 400, description = "`bad_path`"),
+        (status = 404, description = "`unknown_app`"),
+        (status = 503, description = "`store_unavailable`")
+    )
+)]
 pub(super) async fn get(
     State(state): State<AdminState>,
     Extension(operator): Extension<Operator>,
@@ -73,7 +98,25 @@ pub(super) async fn get(
     item(&state, app, sender, operator.scope).await.map(Json)
 }
 
-/// Changes it, and answers it as it is then.
+/// Changes what is known of a member
+///
+/// Answers it as it is then.
+#[utoipa::path(
+    put,
+    path = "/users/{app}/{*sender}",
+    operation_id = "changeUser",
+    tag = "members",
+    params(("app" = String, Path, description = "App id"), ("sender" = String, Path, description = "Sender key")),
+    request_body = UserPut,
+    responses(
+        (status = 200, description = "The member", body = UserItem),
+        (status = 400, description = "`bad_body`, `bad_path`"),
+        (status = 404, description = "`unknown_app`"),
+        (status = 413, description = "`bad_body`: too large"),
+        (status = 415, description = "`bad_body`: not sent as JSON"),
+        (status = 503, description = "`store_unavailable`")
+    )
+)]
 pub(super) async fn put(
     State(state): State<AdminState>,
     Extension(operator): Extension<Operator>,
@@ -91,7 +134,20 @@ pub(super) async fn put(
     item(&state, app, sender, operator.scope).await.map(Json)
 }
 
-/// Forgets a member: user id and contact. What WeCom tells of them may be asked for again.
+/// Forgets a member: user id and contact
+#[utoipa::path(
+    delete,
+    path = "/users/{app}/{*sender}",
+    operation_id = "forgetUser",
+    tag = "members",
+    params(("app" = String, Path, description = "App id"), ("sender" = String, Path, description = "Sender key")),
+    responses(
+        (status = 204, description = "Nothing is known any more"),
+        (status = 400, description = "`bad_path`"),
+        (status = 404, description = "`unknown_app`"),
+        (status = 503, description = "`store_unavailable`")
+    )
+)]
 pub(super) async fn delete(
     State(state): State<AdminState>,
     Extension(operator): Extension<Operator>,

@@ -27,6 +27,10 @@ pub enum Kind {
     SpoolFilling,
     /// The records can't be written.
     RecordsAway,
+    /// No task comes from Kafka: no broker lets us in, or the topic or the group is not there for us.
+    KafkaAway,
+    /// That is over.
+    KafkaBack,
 }
 
 impl Kind {
@@ -45,6 +49,8 @@ impl Kind {
             Self::StoreAway => "store_away",
             Self::SpoolFilling => "spool_filling",
             Self::RecordsAway => "records_away",
+            Self::KafkaAway => "kafka_away",
+            Self::KafkaBack => "kafka_back",
         }
     }
 
@@ -63,6 +69,8 @@ impl Kind {
             Self::StoreAway => "存储无应答",
             Self::SpoolFilling => "本地暂存超过一半",
             Self::RecordsAway => "轨迹数据库写不进",
+            Self::KafkaAway => "读不到 Kafka，推送任务暂停接收",
+            Self::KafkaBack => "Kafka 已恢复",
         }
     }
 
@@ -83,6 +91,8 @@ impl Kind {
             Self::StoreAway => "检查 Redis 或本地磁盘，恢复后会自动继续。",
             Self::SpoolFilling => "尽快恢复 Redis，暂存写满后回调会得到 503。",
             Self::RecordsAway => "检查 [database] 的数据库和磁盘，恢复后会自动补写。",
+            Self::KafkaAway => "检查 [kafka] 的 broker、账号、主题和到它们的网络，恢复后会自动从中断处继续。",
+            Self::KafkaBack => "无需处理，任务已从中断处继续接收。",
         }
     }
 
@@ -92,6 +102,7 @@ impl Kind {
             Self::StoreAway => "store",
             Self::SpoolFilling => "spool",
             Self::RecordsAway => "records",
+            Self::KafkaAway | Self::KafkaBack => "kafka",
             Self::ChatDead
             | Self::RateLimited
             | Self::Unknown
@@ -115,7 +126,12 @@ impl Kind {
             | Self::NoRoute
             | Self::LaneFull
             | Self::Poison => true,
-            Self::NotTried | Self::StoreAway | Self::SpoolFilling | Self::RecordsAway => false,
+            Self::NotTried
+            | Self::StoreAway
+            | Self::SpoolFilling
+            | Self::RecordsAway
+            | Self::KafkaAway
+            | Self::KafkaBack => false,
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::store::{Depth, SharedStore, Spool, StoreError};
 use crate::telemetry::Health;
 
 use loops::Loops;
-use parts::Parts;
+use parts::{Parts, Tellers};
 use task::Task;
 
 /// How long giving back takes at most, after `server.drain` is over.
@@ -86,7 +86,8 @@ pub struct App {
     reloader: Arc<Reloader>,
     /// Callbacks, messages, replies, and the spool where there is one.
     flow: Vec<Task>,
-    notifier: Option<Task>,
+    /// Of alarms and spans.
+    tellers: Vec<Task>,
     flusher: Task,
     admin: Task,
     _lock: PathLock,
@@ -113,7 +114,7 @@ impl App {
         // Fails only where another gateway of this process installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let lock = lock_path(&settings.store.path)?;
-        let (parts, notifier) = Parts::open(settings, file).await?;
+        let (parts, Tellers { notifier, exporter }) = Parts::open(settings, file).await?;
         let (loops, state) = Loops::new(&parts)?;
         let settings = parts.in_force.settings();
         // The rest is for robots, actions, the store and the records.
@@ -128,6 +129,10 @@ impl App {
         let notifier = notifier.map(Arc::new).map(|notifier| {
             Task::supervise("alarms", notifier, |notifier, stop| async move { notifier.run(stop.draining).await })
         });
+        let exporter = exporter.map(Arc::new).map(|exporter| {
+            Task::supervise("spans", exporter, |exporter, stop| async move { exporter.run(stop.draining).await })
+        });
+        let tellers = notifier.into_iter().chain(exporter).collect();
         let flusher =
             Task::supervise("flusher", flusher, |flusher, stop| async move { flusher.run(stop.draining).await });
         let admin =
@@ -142,7 +147,7 @@ impl App {
             spool,
             reloader,
             flow,
-            notifier,
+            tellers,
             flusher,
             admin,
             _lock: lock,
@@ -182,7 +187,7 @@ impl App {
         }
         let end = Instant::now() + CLOSING;
         say_what_is_left(&self.store, self.spool.as_deref()).await;
-        let last: Vec<Task> = [self.flusher, self.admin].into_iter().chain(self.notifier).collect();
+        let last: Vec<Task> = [self.flusher, self.admin].into_iter().chain(self.tellers).collect();
         last.iter().for_each(|task| task.stop.draining.cancel());
         for task in last {
             task.finish(end).await;

@@ -19,7 +19,7 @@ use crate::setup::{InForce, Reloader};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::redis::RedisStore;
 use crate::store::{SharedStore, Spool, StoreError};
-use crate::telemetry::{Health, Metrics, Recent, Telemetry};
+use crate::telemetry::{Exporter, Health, Metrics, Recent, Spans, Telemetry};
 
 use super::AppError;
 
@@ -39,9 +39,17 @@ pub(super) struct Parts {
     pub(super) clients: Clients,
 }
 
+/// What tells others of a gateway, where the configuration names anybody to tell.
+pub(super) struct Tellers {
+    /// Of alarms.
+    pub(super) notifier: Option<Notifier>,
+    /// Of spans.
+    pub(super) exporter: Option<Exporter>,
+}
+
 impl Parts {
-    /// Opens the store, the spool and the records. What tells alarms is beside them, where there is anybody to tell.
-    pub(super) async fn open(settings: Settings, file: Option<PathBuf>) -> Result<(Self, Option<Notifier>), AppError> {
+    /// Opens the store, the spool and the records; beside them what tells others of them.
+    pub(super) async fn open(settings: Settings, file: Option<PathBuf>) -> Result<(Self, Tellers), AppError> {
         let store = open_store(&settings)?;
         refuse_foreign(&store).await?;
         let spool = open_spool(&settings)?;
@@ -56,16 +64,18 @@ impl Parts {
             Clients { robots: sender::channel::http_client(&settings.sender)?, actions: action::http_client()? };
         let (alarms, notifier) =
             Notifier::new(&settings.alarms, store.clone(), clients.clone(), metrics.clone(), health.clone());
-        let telemetry = Telemetry { alarms, metrics, health };
+        let (spans, exporter) = Spans::new(settings.telemetry.as_ref(), &clients.actions, &metrics);
+        let telemetry = Telemetry { alarms, metrics, health, spans };
+        let tellers = Tellers { notifier, exporter };
         let recent = Arc::new(Recent::default());
-        Ok((Self { store, spool, records, copies, in_force, reloader, telemetry, recent, clients }, notifier))
+        Ok((Self { store, spool, records, copies, in_force, reloader, telemetry, recent, clients }, tellers))
     }
 
     /// Where callbacks come in.
     pub(super) fn ingress(&self) -> Ingress {
         let Self { store, spool, copies, in_force, telemetry, recent, .. } = self.clone();
         let intake = Intake::new(store, spool, telemetry.alarms, telemetry.metrics.clone());
-        Ingress::new(in_force, intake, copies, telemetry.metrics, recent)
+        Ingress::new(in_force, intake, copies, telemetry.metrics, recent, telemetry.spans)
     }
 
     /// What carries the spool into the store, where there is one.
@@ -90,7 +100,7 @@ impl Parts {
         kafka: Option<Arc<Kafka>>,
     ) -> AdminState {
         let Self { store, spool, records, in_force, reloader, telemetry, recent, .. } = self.clone();
-        let Telemetry { alarms, metrics, health } = telemetry;
+        let Telemetry { alarms, metrics, health, spans } = telemetry;
         AdminState {
             desk,
             hands,
@@ -104,6 +114,7 @@ impl Parts {
             alarms,
             metrics,
             kafka,
+            spans,
             health,
         }
     }

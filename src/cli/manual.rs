@@ -1,4 +1,4 @@
-//! `completions SHELL` and `man DIR`: what shells and manuals want to know, made from the commands themselves.
+//! `completions SHELL`, `man DIR` and `reference`: what shells, manuals and readers want to know, made from the program itself.
 
 use std::path::PathBuf;
 
@@ -7,6 +7,7 @@ use clap_complete::{Shell, generate};
 
 use super::voice::say;
 use super::{Cli, Failure};
+use crate::config::reference::{Language, markdown};
 
 /// For which shell.
 #[derive(Clone, Debug, clap::Args)]
@@ -21,6 +22,19 @@ pub(super) struct Completions {
 pub(super) struct Man {
     /// The folder to write into; it is made where it is not there.
     dir: PathBuf,
+}
+
+/// For whom.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Reference {
+    /// The language it is written in.
+    #[arg(long, value_enum, default_value = "en")]
+    language: Language,
+}
+
+/// Prints the configuration reference, as Markdown.
+pub(super) fn reference(options: Reference) -> Result<(), Failure> {
+    Ok(say(markdown(options.language))?)
 }
 
 /// Prints what the shell reads.

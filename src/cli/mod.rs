@@ -59,6 +59,8 @@ enum Command {
     Completions(manual::Completions),
     /// Write the manual pages, one for each command.
     Man(manual::Man),
+    /// Print every key of the configuration: what may stand there, its default, what it does.
+    Reference(manual::Reference),
 }
 
 #[derive(Debug, clap::Args)]
@@ -86,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::Push(options) => push::run(options),
         Command::Completions(options) => manual::completions(options),
         Command::Man(options) => manual::man(options),
+        Command::Reference(options) => manual::reference(options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -118,6 +118,9 @@ fn is_reference(text: &str) -> bool {
 pub(super) struct Ledger {
     faults: RefCell<Vec<Fault>>,
     files: RefCell<BTreeMap<PathBuf, Reading>>,
+    /// Every key that was asked for, in whatever file: what the reference is held against.
+    #[cfg(test)]
+    asked: RefCell<BTreeSet<String>>,
 }
 
 /// A file while it is read.
@@ -169,6 +172,18 @@ impl Ledger {
     /// Notes the keys of a file.
     pub(super) fn holds(&self, file: &Path, values: &toml::Table) {
         self.files.borrow_mut().entry(file.to_owned()).or_default().values.clone_from(values);
+    }
+
+    /// Notes that a key was asked for.
+    #[cfg(test)]
+    pub(super) fn asks(&self, key: String) {
+        self.asked.borrow_mut().insert(key);
+    }
+
+    /// Every key that was asked for.
+    #[cfg(test)]
+    pub(super) fn asked(&self) -> BTreeSet<String> {
+        self.asked.borrow().clone()
     }
 
     /// Notes that nobody may see what a key of a file says.

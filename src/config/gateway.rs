@@ -17,6 +17,7 @@ use super::settings::{
     Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Push, Scope, Sender, Server, Settings, Store,
     WeCom, Workers,
 };
+use super::telemetry::telemetry;
 use super::units::{self, Mend, show};
 use crate::model::Secret;
 use crate::telemetry::LogContent;
@@ -59,6 +60,7 @@ pub(super) fn settings(root: &mut Table) -> Settings {
         wecom,
         kafka: root.section_if("kafka", kafka),
         log: root.section("log", log),
+        telemetry: root.section("telemetry", telemetry),
         apps: Default::default(),
         files: Default::default(),
     };
@@ -71,11 +73,6 @@ pub(super) fn settings(root: &mut Table) -> Settings {
         &super::app::SECTIONS,
         "is of one app, and belongs in its file, apps/<id>.toml beside this one",
     );
-    root.section("telemetry", |t| {
-        if t.take("otlp").is_some() {
-            t.fault("otlp", "exporting traces is not available in this version: remove the key; GET /metrics is there");
-        }
-    });
     settings
 }
 

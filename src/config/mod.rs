@@ -6,7 +6,8 @@
 //! - `faults`: what is wrong, and the ledger where readers leave it;
 //! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings, `files` what
 //!   they name;
-//! - `gateway`, `alarms`, `report`, `kafka`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - `gateway`, `alarms`, `report`, `kafka`, `telemetry`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - [`reference`]: every key, in words;
 //! - [`settings`]: the result.
 
 mod action;
@@ -22,11 +23,13 @@ mod llm;
 mod manners;
 mod memory;
 mod reader;
+pub mod reference;
 mod report;
 mod route;
 mod rules;
 mod session;
 pub mod settings;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 pub(crate) mod units;

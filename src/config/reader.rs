@@ -127,6 +127,8 @@ impl<'a> Table<'a> {
     /// Takes a key out, whatever it holds.
     pub(super) fn take(&mut self, key: &'static str) -> Option<Value> {
         self.known.push(key);
+        #[cfg(test)]
+        self.source.ledger.asks(self.path_of(key));
         self.values.remove(key)
     }
 

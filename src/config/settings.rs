@@ -10,6 +10,7 @@ mod push;
 mod records;
 mod restart;
 mod session;
+mod telemetry;
 mod ways;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ pub use self::llm::{AnswerFormat, LlmAction};
 pub use self::log::{Log, LogFormat};
 pub use self::records::{Database, Report};
 pub use self::session::{Session, SessionScope};
+pub use self::telemetry::Tracing;
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
 use crate::wecom::crypto::CallbackCrypto;
@@ -63,6 +65,8 @@ pub struct Settings {
     pub kafka: Option<Kafka>,
     /// `[log]`
     pub log: Log,
+    /// `[telemetry]`, where it names a collector.
+    pub telemetry: Option<Tracing>,
     /// `apps/<id>.toml`, by id.
     pub apps: BTreeMap<String, Arc<App>>,
     /// What the files said.

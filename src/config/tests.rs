@@ -7,8 +7,10 @@ mod beside;
 mod kafka;
 mod process;
 mod push;
+mod reference;
 mod report;
 mod rules;
+mod telemetry;
 mod whole;
 
 use std::path::PathBuf;

@@ -105,7 +105,7 @@ pub enum State {
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the words are the documentation; README.md lists them")]
+#[expect(missing_docs, reason = "the words are the documentation; docs/explain.md lists them")]
 pub enum Fault {
     WrongPath,
     WrongApp,

@@ -59,8 +59,9 @@ impl Intake {
     /// Takes a message whose answer is due at `deadline`.
     pub(super) async fn take(&self, arrival: Arrival, deadline: Instant) -> Taken {
         let Some(spool) = &self.spool else {
+            let request_id = arrival.message.request_id.clone();
             return self.enqueue(arrival).await.unwrap_or_else(|error| {
-                warn!(%error, "a message could not be stored");
+                warn!(%error, request_id, "a message could not be stored");
                 Taken::Refused("store_unavailable")
             });
         };
@@ -103,7 +104,7 @@ impl Intake {
             Ok(Appended::First) => warn!(why, "the store does not take messages: they are spooled until it does"),
             Ok(Appended::Behind) => {}
             Err(error) => {
-                warn!(%error, "a message could not be spooled");
+                warn!(%error, request_id = %arrival.message.request_id, "a message could not be spooled");
                 return Taken::Refused("store_unavailable");
             }
         }

@@ -103,6 +103,7 @@ pub(crate) fn message(
         sent_at: payload.sent_at,
         received_at: at,
         response_url: payload.response_url,
+        trace: None,
     })
 }
 

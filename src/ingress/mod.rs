@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, Request, header};
+use axum::http::{HeaderMap, HeaderValue, Request, header};
 use axum::response::{IntoResponse, Response};
 use tracing::{info, warn};
 
@@ -32,7 +32,7 @@ use crate::model::{Lane, Message, now_ms};
 use crate::records::Copies;
 use crate::setup::InForce;
 use crate::store::Arrival;
-use crate::telemetry::{Metrics, Recent};
+use crate::telemetry::{Metrics, Recent, Span, SpanOf, Spans, trace_of};
 use intake::Taken;
 use judge::{Judged, Received, judge};
 use refusal::Refusal;
@@ -51,6 +51,7 @@ struct Inner {
     copies: Arc<Copies>,
     metrics: Arc<Metrics>,
     recent: Arc<Recent>,
+    spans: Spans,
     window: Arc<Window>,
 }
 
@@ -63,9 +64,10 @@ impl Ingress {
         copies: Arc<Copies>,
         metrics: Arc<Metrics>,
         recent: Arc<Recent>,
+        spans: Spans,
     ) -> Self {
         let (window, intake) = (Arc::new(Window::new(in_force.settings().dedup.window)), Arc::new(intake));
-        Self(Arc::new(Inner { in_force, intake, copies, metrics, recent, window }))
+        Self(Arc::new(Inner { in_force, intake, copies, metrics, recent, spans, window }))
     }
 
     /// `GET|POST /callback/{app}`, with or without a slash at its end; everything else is 404.
@@ -104,8 +106,28 @@ impl Inner {
             Received { method: &parts.method, app, query, headers: &parts.headers, body: &body, at: now_ms() };
         match judge(&settings, &received, request_id)? {
             Judged::Verification(plain) => Ok((plain_text(plain), "verified")),
-            Judged::Message(app, message) => self.take(&settings, &app, *message, deadline).await,
+            Judged::Message(app, mut message) => {
+                let mut span = self.begin(&message, &parts.headers, began);
+                message.trace = span.context();
+                let answer = self.take(&settings, &app, *message, deadline).await;
+                match &answer {
+                    Ok((_, result)) => span.tell("result", *result),
+                    Err(refusal) => span.failed(refusal.code()),
+                }
+                answer
+            }
         }
+    }
+
+    /// The span of a callback that brought a message; a front of ours may have begun its trace.
+    fn begin(&self, message: &Message, headers: &HeaderMap, began: Instant) -> Span {
+        let mut span = self.spans.root(SpanOf::Callback, trace_of(headers), began.elapsed());
+        span.tell("request_id", &message.request_id);
+        span.tell("app", &message.app);
+        span.tell("chat_id", &message.chat_id);
+        span.tell("msg_id", &message.msg_id);
+        span.tell("msg_type", &message.msg_type);
+        span
     }
 
     /// Counts an answer and gives it its name; a refusal gets its shape.

@@ -66,7 +66,7 @@ struct Told {
 impl Replay {
     /// From `spool` to `store`, whose lanes hold `lane_depth` messages at most.
     pub fn new(store: SharedStore, spool: Arc<Spool>, lane_depth: u64, telemetry: Telemetry) -> Self {
-        let Telemetry { alarms, metrics, health } = telemetry;
+        let Telemetry { alarms, metrics, health, .. } = telemetry;
         Self { store, spool, lane_depth, alarms, metrics, health }
     }
 

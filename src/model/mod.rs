@@ -10,9 +10,11 @@ mod session;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::member::MemberKey;
 use crate::task::PushOf;
+use crate::trace_context::TraceContext;
 
 pub(crate) use names::encode;
 pub use names::{
@@ -98,6 +100,9 @@ pub struct Message {
     /// aibot's single-use answer address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_url: Option<Secret>,
+    /// Its trace, where it is traced: that of the callback that brought it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
 }
 
 impl Message {
@@ -176,6 +181,9 @@ pub struct Delivery {
     /// When it was made, Unix ms; 0 where that was not written down.
     #[serde(default)]
     pub queued_at: i64,
+    /// Its trace, where it is traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
 }
 
 impl Delivery {
@@ -187,7 +195,7 @@ impl Delivery {
 }
 
 /// How a message (or one delivery of it) ended. Exactly one per message, see P8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// Sent again by hand under another id, which speaks for it; only a delivery ends so.
@@ -250,6 +258,24 @@ pub fn now_ms() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trace_is_a_field_more_where_there_is_one_and_not_a_byte_where_there_is_none() {
+        let stored = r#"{"request_id":"r","app":"a","chat_id":"c","chat_kind":"group","msg_id":"m","sender_key":"u","sender_kind":"external","msg_type":"text","text":"hi","received_at":1}"#;
+        let mut message: Message = serde_json::from_str(stored).unwrap();
+        assert_eq!(serde_json::to_string(&message).unwrap(), stored);
+        message.trace = Some(TraceContext { trace: 1, span: 2, sampled: true });
+        let traced = serde_json::to_string(&message).unwrap();
+        let field = r#","trace":"00-00000000000000000000000000000001-0000000000000002-01"}"#;
+        assert_eq!(traced, stored.replace('}', field));
+        assert_eq!(serde_json::from_str::<Message>(&traced).unwrap(), message);
+
+        let stored = r#"{"id":"r.0","request_id":"r","key":"a:c:u:m","app":"a","chat_id":"c","message":{},"route":"d","expires_at":1,"received_at":1,"queued_at":1}"#;
+        let mut delivery: Delivery = serde_json::from_str(stored).unwrap();
+        assert_eq!(serde_json::to_string(&delivery).unwrap(), stored);
+        delivery.trace = message.trace;
+        assert_eq!(serde_json::to_string(&delivery).unwrap(), stored.strip_suffix('}').unwrap().to_owned() + field);
+    }
 
     #[test]
     fn secrets_do_not_print() {

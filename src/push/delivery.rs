@@ -99,6 +99,7 @@ impl Maker<'_> {
                     expires_at: task.expires_at,
                     received_at: self.now,
                     queued_at: self.now,
+                    trace: task.trace,
                 })
             }
             Err(reason) => {

@@ -8,10 +8,11 @@
 //! tried again when its task comes again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::debug;
 
-use super::delivery::{Maker, known_for};
+use super::delivery::{Maker, known_for, request_id};
 use super::read::Reader;
 use super::round::{Place, Round};
 use super::task::{Task, TaskFault};
@@ -21,7 +22,7 @@ use crate::model::{Lane, now_ms};
 use crate::setup::{InForce, Setup};
 use crate::store::{NewPush, Pushed, SharedStore, StoreError, TaskOpening};
 use crate::task::EXPIRED;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Span, SpanOf, Telemetry};
 
 /// Where a task came from, for its trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,8 +109,9 @@ impl Desk {
     ///
     /// # Errors
     /// The store's. Some of it may be done by then; the same call again goes on.
-    pub async fn take(&self, tasks: Vec<(Task, Source)>) -> Result<Vec<Taken>, StoreError> {
+    pub async fn take(&self, mut tasks: Vec<(Task, Source)>) -> Result<Vec<Taken>, StoreError> {
         let setup = self.in_force.now();
+        let mut spans = self.spans(&mut tasks);
         let openings = tasks.iter().map(|(task, _)| opening(task, &setup)).collect();
         let opened = self.store.pushes().open_tasks(openings).await?;
         crash::point(Point::Opened);
@@ -130,11 +132,31 @@ impl Desk {
             }
         }
         let taken = round.taken();
+        spans.iter_mut().zip(&taken).for_each(|(span, taken)| span.tell("result", taken.word()));
         for ((task, source), taken) in tasks.iter().zip(&taken) {
             self.telemetry.metrics.task(source.word(), taken.word());
             debug!(task_id = task.id, app = task.app, source = source.told(), taken = taken.word(), "a task came");
         }
         Ok(taken)
+    }
+
+    /// A span for each task, which its deliveries come after; where nothing is traced, none, and nothing that they would carry.
+    fn spans(&self, tasks: &mut [(Task, Source)]) -> Vec<Span> {
+        if !self.telemetry.spans.is_on() {
+            tasks.iter_mut().for_each(|(task, _)| task.trace = None);
+            return Vec::new();
+        }
+        let begin = |(task, source): &mut (Task, Source)| {
+            let mut span = self.telemetry.spans.root(SpanOf::Push, task.trace, Duration::ZERO);
+            span.tell("task_id", &task.id);
+            span.tell("request_id", &request_id(&task.id));
+            span.tell("app", &task.app);
+            span.tell("source", source.word());
+            span.tell("deliveries", task.total());
+            task.trace = span.context();
+            span
+        };
+        tasks.iter_mut().map(begin).collect()
     }
 }
 

@@ -20,6 +20,7 @@ mod compensator;
 mod confirm;
 mod customer_message;
 mod delivery;
+mod described;
 mod desk;
 #[cfg_attr(not(feature = "kafka"), path = "without_kafka.rs")]
 mod kafka;
@@ -45,6 +46,25 @@ pub use task::{FaultKind, Target, Task, TaskFault};
 #[derive(Debug, thiserror::Error)]
 #[error("[kafka] can't be used as it stands: {0}")]
 pub struct KafkaFault(pub String);
+
+/// How long the topic of tasks keeps them, beside how long they are remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// As one would write it in TOML, or `for ever`.
+    pub kept: String,
+    /// `[push] keep`
+    pub remembered: String,
+    /// Whether a replay of the topic could send its oldest tasks again.
+    pub is_longer: bool,
+}
+
+impl Retention {
+    /// What it means that it is longer.
+    pub const LONGER: &str =
+        "the topic keeps tasks longer than [push] keep: read again from its beginning, the oldest would be sent again";
+    /// What ends that.
+    pub const MEND: &str = "lengthen [push] keep, or shorten the topic's retention.ms";
+}
 
 /// Why a batch of tasks did not get into the topic, or may not have.
 #[derive(Debug, thiserror::Error)]

@@ -17,9 +17,10 @@ use crate::config::settings::OnUnknown;
 use crate::sender::route::Routes;
 
 /// Every field that a task may have.
-const FIELDS: [&str; 8] = ["task_id", "type", "created_at", "app", "target", "message", "expires_at", "on_unknown"];
+pub(super) const FIELDS: [&str; 8] =
+    ["task_id", "type", "created_at", "app", "target", "message", "expires_at", "on_unknown"];
 /// Bytes of a task's id, and of its type.
-const MOST_ID: usize = 128;
+pub(super) const MOST_ID: usize = 128;
 /// How far a producer's clock may be ahead of ours.
 pub(super) const AHEAD: Duration = Duration::from_secs(5 * 60);
 
@@ -62,7 +63,7 @@ impl Reader<'_> {
         let expires_at = self.expires_at(fields.time("expires_at")?, created.map(|(_, at)| at))?;
         let digest = key::content_digest(&app, &told, &said);
         let bytes = message.to_string().len() + target.bytes();
-        Ok(Task { id, app, kind, target, message, bytes, digest, expires_at, on_unknown })
+        Ok(Task { id, app, kind, target, message, bytes, digest, expires_at, on_unknown, trace: None })
     }
 
     fn routes_of<'a>(&'a self, app: &'a str) -> message::RoutesOf<'a> {

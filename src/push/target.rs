@@ -9,18 +9,18 @@ use super::task::{Target, TaskFault};
 use crate::task::{CustomerKind, CustomerSet, EVERYBODY, MemberSet};
 
 /// Chats of one task.
-const MOST_CHATS: usize = 10_000;
+pub(super) const MOST_CHATS: usize = 10_000;
 /// Bytes of a chat's id, as in callbacks.
-const MOST_CHAT_ID: usize = 512;
+pub(super) const MOST_CHAT_ID: usize = 512;
 /// WeCom's bounds of `touser`, `toparty` and `totag` (document/path/90236).
-const MOST_OF: [(&str, usize); 3] = [("users", 1000), ("parties", 100), ("tags", 100)];
+pub(super) const MOST_OF: [(&str, usize); 3] = [("users", 1000), ("parties", 100), ("tags", 100)];
 /// Bytes of a userid; departments and tags are shorter.
-const MOST_MEMBER_ID: usize = 64;
+pub(super) const MOST_MEMBER_ID: usize = 64;
 /// WeCom's bounds of `external_userid` and `chat_id_list` (document/path/92135).
-const MOST_CUSTOMERS: [(&str, CustomerKind, usize); 2] =
+pub(super) const MOST_CUSTOMERS: [(&str, CustomerKind, usize); 2] =
     [("customers", CustomerKind::Customer, 10_000), ("customer_chats", CustomerKind::Chat, 2000)];
 /// Who is asked to send it to those.
-const SENDER: &str = "sender";
+pub(super) const SENDER: &str = "sender";
 const FORMS: &str = "write {\"chat\":\"…\"}, {\"chats\":[…]}, lists of users, parties and tags, {\"customers\":[…]}, or {\"customer_chats\":[…],\"sender\":\"…\"}";
 
 /// Reads a target.

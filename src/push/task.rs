@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::config::settings::OnUnknown;
 use crate::task::{CustomerSet, MemberSet};
+use crate::trace_context::TraceContext;
 
 /// A push task, checked: what it says is within the limits of every channel it goes by.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +29,8 @@ pub struct Task {
     pub expires_at: i64,
     /// What happens to a delivery whose outcome is unknown.
     pub(super) on_unknown: OnUnknown,
+    /// Of whoever hands it over, where that is traced; at the desk its own span.
+    pub trace: Option<TraceContext>,
 }
 
 impl Task {

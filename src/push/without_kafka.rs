@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::{Desk, HandOverError, KafkaFault, Task};
+use super::{Desk, HandOverError, KafkaFault, Retention, Task};
 use crate::config::Settings;
 use crate::records::Records;
 use crate::stop::Stop;
@@ -25,6 +25,14 @@ impl Kafka {
         _: &Telemetry,
     ) -> Result<Option<Self>, KafkaFault> {
         Ok(None)
+    }
+
+    /// Nothing.
+    ///
+    /// # Errors
+    /// Never.
+    pub async fn retention(_: &Settings) -> Option<Result<Retention, KafkaFault>> {
+        None
     }
 
     /// See the type.

@@ -91,7 +91,7 @@ impl Flusher {
         telemetry: Telemetry,
     ) -> Self {
         let Database { retain, stats_retain, journal_limit, .. } = *database;
-        let Telemetry { alarms, metrics, health } = telemetry;
+        let Telemetry { alarms, metrics, health, .. } = telemetry;
         Self { store, records, copies, retain, stats_retain, journal_limit, alarms, metrics, health }
     }
 

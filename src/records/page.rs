@@ -5,15 +5,17 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
 
 use super::RecordsError;
 
 /// A part of a list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Page<T> {
     /// This part.
     pub items: Vec<T>,
-    /// Where the next part begins; `None` at the end.
+    /// Where the next part begins, to be handed back as `cursor`; null at the end.
+    #[schema(value_type = Option<String>)]
     pub next: Option<Cursor>,
 }
 

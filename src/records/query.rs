@@ -7,6 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::Row;
 use sqlx::any::AnyRow;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{AdditionalProperties, Array, ArrayBuilder, ObjectBuilder, Type};
 
 use super::page::{Cursor, Page};
 use super::trail::{DECISIVE, PASSING};
@@ -19,7 +21,7 @@ use crate::task::AWAITING_MEMBER;
 const STAGES_SHOWN: i64 = 500;
 
 /// A message and its way; or a push and its own.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct MessageItem {
     /// App id.
     pub app: String,
@@ -34,15 +36,17 @@ pub struct MessageItem {
     /// The request that owns it.
     pub request_id: String,
     /// How it ended, or `queued`.
+    #[schema(value_type = Outcome)]
     pub outcome: String,
     /// Why it ended so.
     pub reason: Option<String>,
-    /// `{at, stage, request_id, …}`, oldest first; the rest is the stage's own (see [`Stage`]).
+    /// `{at, stage, request_id, …}`, oldest first; the rest is the stage's own.
+    #[schema(schema_with = stages)]
     pub stages: Vec<Map<String, Value>>,
 }
 
 /// A delivery.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct DeliveryItem {
     /// `<request_id>.<n>`
     pub id: String,
@@ -57,6 +61,7 @@ pub struct DeliveryItem {
     /// The push task it belongs to; replies have none.
     pub task_id: Option<String>,
     /// What became of it.
+    #[schema(value_type = Outcome)]
     pub state: String,
     /// Why.
     pub reason: Option<String>,
@@ -68,6 +73,21 @@ pub struct DeliveryItem {
     pub looks: Option<i64>,
     /// When it looks again; nothing where a person was called.
     pub next_look: Option<String>,
+}
+
+/// The schema of a message's stages.
+fn stages() -> Array {
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let words = DECISIVE.into_iter().chain(PASSING).map(Stage::as_str);
+    let stage = ObjectBuilder::new()
+        .property("at", text().description(Some("RFC 3339 with milliseconds.")))
+        .property("stage", text().enum_values(Some(words)))
+        .property("request_id", text())
+        .required("at")
+        .required("stage")
+        .required("request_id")
+        .additional_properties(Some(AdditionalProperties::FreeForm(true)));
+    ArrayBuilder::new().items(stage).build()
 }
 
 /// A delivery as an operator ends it by hand.

@@ -75,6 +75,7 @@ fn message(msg_type: &str, text: &str, chat_kind: ChatKind) -> Message {
         sent_at: None,
         received_at: 0,
         response_url: None,
+        trace: None,
     }
 }
 

@@ -112,6 +112,7 @@ mod tests {
             expires_at: 1000,
             received_at: 0,
             queued_at: 0,
+            trace: None,
         }
     }
 

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::settings;
@@ -23,13 +23,14 @@ use crate::sender::coalesce::Parcel;
 use crate::sender::fate::{AppState, Decision, Tally, app_state, decide_together};
 use crate::sender::hold::Holds;
 use crate::sender::route::{NoRoute, Route, guard};
+use crate::sender::spans::Attempt;
 use crate::sender::trail::{self, Sent};
 use crate::setup::InForce;
 use crate::stop::Stop;
 use crate::store::{
     self, Begin, Begun, ClaimedReply, GoOn, HeldLeases, Outage, Settle, Settled, SharedStore, Side, Turn,
 };
-use crate::telemetry::{Health, Metrics};
+use crate::telemetry::{Health, Metrics, Spans};
 use crate::wecom::verdict::{Verdict, verdict};
 
 /// What the pool and its lanes share.
@@ -42,6 +43,7 @@ pub(super) struct Context {
     pub alarms: Alarms,
     pub metrics: Arc<Metrics>,
     pub health: Arc<Health>,
+    pub spans: Spans,
     pub held: Arc<HeldLeases>,
 }
 
@@ -71,10 +73,7 @@ pub(super) async fn work(context: &Context, claimed: ClaimedReply, stop: &Stop) 
         next = match stop.cut.run_until_cancelled(step(context, &head, stop)).await {
             Some(next) => next,
             None => {
-                warn!(
-                    delivery = head.reply.delivery.id,
-                    "not finished before the stop (server.drain); if its request was written, it ends as unknown"
-                );
+                trail::log_unfinished(&head.reply.delivery);
                 give_back(context, &head.reply, Duration::ZERO).await;
                 None
             }
@@ -95,16 +94,21 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
         Ok(route) if route.coalesce && !head.begun => Parcel::of(head, route.channel.limits(), now_ms()),
         Ok(_) | Err(_) => Parcel::single(delivery),
     };
-    let (decision, sent, spoken_of) = match ready(context, head, *begun, route.clone(), parcel.count).await {
+    let (decision, sent, spoken_of, attempt) = match ready(context, head, *begun, route.clone(), parcel.count).await {
         Ready::Send(route) => {
             crash::point(Point::Begun);
+            let attempt = Attempt::begin(&context.spans, head, deliveries(head).take(parcel.count));
             let sent = send(context, head, &parcel, &route).await;
             let tally = Tally::of(head, now_ms());
             let (decision, spoken_of) =
                 decide_together(sent.verdict, tally, &route.digest, rand::random(), parcel.count);
-            (decision, Some(sent), spoken_of)
+            (decision, Some(sent), spoken_of, attempt)
         }
-        Ready::End(decision) => (decision, None, if head.begun { 1 + head.behind.len() } else { 1 }),
+        Ready::End(decision) => {
+            let spoken_of = if head.begun { 1 + head.behind.len() } else { 1 };
+            let attempt = Attempt::begin(&context.spans, head, deliveries(head).take(spoken_of));
+            (decision, None, spoken_of, attempt)
+        }
         Ready::Aside(pause) => {
             give_back(context, head, pause).await;
             return None;
@@ -112,6 +116,7 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
         Ready::Leave => return None,
     };
     let decision = if head.begun || delivery.is_repeat() { decision.after_unanswered() } else { decision };
+    attempt.end(&decision, sent.as_ref());
     let settled: Vec<&Delivery> = deliveries(head).take(spoken_of).collect();
     settled.iter().for_each(|delivery| trail::log_decision(delivery, &decision));
     alarm(context, &settled, &decision, sent.as_ref());
@@ -182,7 +187,7 @@ async fn ready(
         Some(Begun::ChatDead) => Ready::End(Decision::chat_dead()),
         Some(Begun::Paced(_) | Begun::Paused) => Ready::Leave,
         Some(Begun::Lost) | None => {
-            debug!(delivery = head.delivery.id, "lease lost before begin");
+            debug!(request_id = head.delivery.request_id, delivery = head.delivery.id, "lease lost before begin");
             Ready::Leave
         }
     }
@@ -210,7 +215,10 @@ async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route
     let channel = route.channel.kind();
     if head.attempts == 0 && head.refusals == 0 && !head.begun {
         let waiting = deliveries(head).take(parcel.count).filter(|delivery| delivery.queued_at > 0);
-        waiting.for_each(|delivery| context.metrics.begun(since(delivery.queued_at)));
+        for delivery in waiting {
+            context.metrics.begun(since(delivery.queued_at));
+            drop(context.spans.waited(delivery.trace, delivery.queued_at));
+        }
     }
     let start = Instant::now();
     let reply = route.channel.send(&context.wire, &parcel.message).await;
@@ -222,7 +230,7 @@ async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route
         }
     }
     let content = context.in_force.settings().log.content.of_body(&parcel.message);
-    trail::log_sent(&head.delivery, parcel.count, content, &sent);
+    deliveries(head).take(parcel.count).for_each(|each| trail::log_sent(each, parcel.count, content.as_deref(), &sent));
     match app_state(channel, sent.verdict) {
         AppState::Held => {
             let app = &head.delivery.app;

@@ -17,6 +17,7 @@ mod hold;
 mod lane;
 mod pool;
 pub mod route;
+mod spans;
 mod token;
 mod trail;
 

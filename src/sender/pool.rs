@@ -40,8 +40,8 @@ impl Sender {
         let holds = Arc::new(Holds::new(store.clone()));
         let settings = settings.sender.clone();
         let held = HeldLeases::new(store.clone(), Side::Out, settings.lease);
-        let Telemetry { alarms, metrics, health } = telemetry;
-        Self(Arc::new(Context { store, settings, in_force, wire, holds, alarms, metrics, health, held }))
+        let Telemetry { alarms, metrics, health, spans } = telemetry;
+        Self(Arc::new(Context { store, settings, in_force, wire, holds, alarms, metrics, health, spans, held }))
     }
 
     /// What holds apps up, for operators to see.

@@ -166,8 +166,8 @@ pub(super) fn last_error(decision: &Decision, sent: Option<&Sent>) -> Option<Str
     Some(sent.map_or_else(|| reason.to_owned(), Sent::in_words))
 }
 
-/// Logs a request and what came of it; `merged` deliveries from this one on left with it, as `content` tells.
-pub(super) fn log_sent(delivery: &Delivery, merged: usize, content: Option<String>, sent: &Sent) {
+/// Logs what came of the request that carried a delivery; `merged` left as one, as `content` tells.
+pub(super) fn log_sent(delivery: &Delivery, merged: usize, content: Option<&str>, sent: &Sent) {
     let [app, chat_id, sender_key, msg_id] = delivery.key.parts();
     info!(
         request_id = delivery.request_id,
@@ -185,6 +185,20 @@ pub(super) fn log_sent(delivery: &Delivery, merged: usize, content: Option<Strin
         elapsed_ms = millis(sent.elapsed),
         "{}",
         if sent.verdict == Verdict::Transient { "not sent" } else { "sent" }
+    );
+}
+
+/// Logs that a delivery was left as it stands.
+pub(super) fn log_unfinished(delivery: &Delivery) {
+    let [app, chat_id, sender_key, msg_id] = delivery.key.parts();
+    warn!(
+        request_id = delivery.request_id,
+        app,
+        chat_id,
+        sender_key,
+        msg_id,
+        delivery = delivery.id,
+        "not finished before the stop (server.drain); if its request was written, it ends as unknown"
     );
 }
 
@@ -240,6 +254,7 @@ mod tests {
             expires_at: 1,
             received_at: 2,
             queued_at: 0,
+            trace: None,
         };
         let told = |delivery: &Delivery, decision: &Decision| lines(&[delivery], decision, None).remove(0).detail;
         let dropped = told(&delivery, &Decision::too_old());

@@ -117,6 +117,12 @@ impl Caller {
         Ok(Self { http, url: url.into(), crypto, retry_after: RETRY_AFTER, format: Format::Xml })
     }
 
+    /// Posts to this callback URL instead.
+    pub fn at(mut self, url: impl Into<Arc<str>>) -> Self {
+        self.url = url.into();
+        self
+    }
+
     /// Waits `retry_after` for an answer instead of WeCom's 5 s.
     pub fn patient_for(mut self, retry_after: Duration) -> Self {
         self.retry_after = retry_after;

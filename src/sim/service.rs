@@ -61,6 +61,8 @@ pub struct Call {
     pub action: String,
     /// Contract section 5.
     pub body: Value,
+    /// The trace that it says it belongs to.
+    pub traceparent: Option<String>,
 }
 
 impl Call {
@@ -244,7 +246,8 @@ async fn answer(
         service.ledger.violate(Violation::BadActionRequest("no JSON"));
         return StatusCode::BAD_REQUEST.into_response();
     };
-    let call = Call { action, body };
+    let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let call = Call { action, body, traceparent };
     if let Err(why) = service.check_headers(&headers, &raw, &call) {
         service.ledger.violate(Violation::BadActionRequest(why));
         return StatusCode::FORBIDDEN.into_response();

@@ -179,14 +179,22 @@ impl Bot {
             sent_at,
             received_at: now_ms(),
             response_url,
+            trace: None,
         })
     }
 
     /// Calls the action and waits for it.
     async fn act(&self, message: &Message, run: &Run) -> Vec<Value> {
         let (session, profile) = (Session::default(), Profile::default());
-        let request =
-            Request { message, chat_name: None, run, session: &session, profile: &profile, rules: &self.rules };
+        let request = Request {
+            message,
+            chat_name: None,
+            run,
+            session: &session,
+            profile: &profile,
+            rules: &self.rules,
+            trace: None,
+        };
         match self.actions.run(request).await {
             Ok(Answer::Say { messages, .. }) => messages,
             Ok(Answer::Silent | Answer::Later) => Vec::new(),

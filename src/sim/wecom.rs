@@ -253,6 +253,11 @@ impl FakeWeCom {
         self.desk.outlets().arrived.clone()
     }
 
+    /// How many of them there are.
+    pub fn arrivals(&self) -> usize {
+        self.desk.outlets().arrived.len()
+    }
+
     /// Texts that arrived by this outlet, in order.
     pub fn texts(&self, key: &str) -> Vec<String> {
         self.desk.outlets().arrived.iter().filter(|a| a.key == key).map(|a| a.text.clone()).collect()

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::{ChildChange, Line, Turn};
 use crate::model::{Delivery, Lane, Outcome};
@@ -25,7 +26,7 @@ pub struct Tuning {
 }
 
 /// What is done with a delivery that did not end well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ByHand {
     /// It is sent again, under an id of its own.

@@ -255,6 +255,7 @@ mod tests {
             sent_at: None,
             received_at: 7,
             response_url: None,
+            trace: None,
         };
         let lane = Lane::of_sender("app", "群", "u");
         let (max_age, mark_ttl) = (Duration::from_secs(600), Duration::from_secs(3600));

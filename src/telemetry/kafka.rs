@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// Written by the consumer, read by probes.
 #[derive(Debug, Default)]
@@ -14,7 +15,7 @@ pub struct KafkaView {
 }
 
 /// One look at it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct KafkaStand {
     /// Whether it does what it is asked.
     pub up: bool,

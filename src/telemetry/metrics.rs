@@ -86,6 +86,7 @@ pub struct Metrics {
     replayed: Counter,
     kafka: Family<Kind, Gauge>,
     results_told: Counter,
+    spans: Family<Kind, Counter>,
 }
 
 /// Upper bounds in seconds: an ack takes microseconds, a paced reply minutes.
@@ -124,6 +125,7 @@ impl Default for Metrics {
             replayed: Counter::default(),
             kafka: Family::default(),
             results_told: Counter::default(),
+            spans: Family::default(),
         };
         new.name_counters();
         new.name_histograms();
@@ -168,8 +170,12 @@ impl Metrics {
         );
         r.register("results_told", "Ends of pushed deliveries written to the results topic", self.results_told.clone());
         r.register("spooled", "Messages acked into the spool while the store did not take them", self.spooled.clone());
+        r.register(
+            "spans",
+            "Spans by what became of them (exported; dropped: the collector was away or too slow)",
+            self.spans.clone(),
+        );
         r.register("replayed", "Spooled messages that the store took", self.replayed.clone());
-        r.register("results_told", "Ends of pushed deliveries written to the results topic", self.results_told.clone());
     }
 
     fn name_histograms(&mut self) {
@@ -211,11 +217,6 @@ impl Metrics {
         );
         r.register("spool_fill_ratio", "How full the spool is, 0 to 1", self.spool_fill.clone());
         r.register("spool_depth", "Messages in the spool, acked and not yet in the store", self.spool_depth.clone());
-        r.register(
-            "kafka",
-            "How Kafka is read, by what is counted (partitions of ours, their lag, tasks in flight, up: 1 or 0)",
-            self.kafka.clone(),
-        );
     }
 
     /// What is rare and watched is there before it happens: a rate sees no rise where a counter begins at 1.
@@ -227,10 +228,11 @@ impl Metrics {
                 self.sends.get_or_create(&ChannelVerdict { channel, verdict }).inc_by(0);
             }
         }
-        let kinds: [(_, &[_]); 3] = [
+        let kinds: [(_, &[_]); 4] = [
             (&self.store_errors, &["enqueue", "claim_messages", "commit", "claim_replies", "begin", "settle"]),
             (&self.journal_lines, &["recorded", "unreadable", "given_up"]),
             (&self.alarms_lost, &["queue", "windows", "robot", "hook"]),
+            (&self.spans, &["exported", "dropped"]),
         ];
         for (family, kinds) in kinds {
             for kind in kinds {
@@ -368,6 +370,10 @@ impl Metrics {
     /// A result was written to its topic.
     pub fn result_told(&self) {
         self.results_told.inc();
+    }
+    /// So many spans left, or did not.
+    pub fn spans(&self, kind: &'static str, spans: usize) {
+        self.spans.get_or_create(&Kind { kind }).inc_by(spans as u64);
     }
     /// The OpenMetrics text.
     pub fn render(&self) -> String {

@@ -10,7 +10,7 @@ use tracing::info;
 
 use super::handle::{Decided, Said};
 use super::recall::recall;
-use super::{Context, profile, through_outages};
+use super::{Context, Work, profile, through_outages};
 use crate::action::{self, Answer};
 use crate::config::settings::Terms;
 use crate::crash::{self, Point};
@@ -19,11 +19,12 @@ use crate::model::{Lane, Message, Outcome};
 use crate::rules::{Action, Run, Trigger, texts};
 use crate::setup::AppSetup;
 use crate::store::{ClaimedMessage, FieldChange, ProfileChange, StoreError, UserChange};
+use crate::telemetry::SpanOf;
 use crate::wecom::message::text;
 
 /// Acts on a message.
-pub(super) async fn act(context: &Context, app: &AppSetup, claimed: &ClaimedMessage, run: &Run) -> Decided {
-    let message = &claimed.message;
+pub(super) async fn act(context: &Context, work: Work<'_>, claimed: &ClaimedMessage, run: &Run) -> Decided {
+    let (message, app) = (&claimed.message, work.app);
     let decided = Decided {
         trigger: Some(run.trigger.as_str()),
         action: Some(run.action.as_str()),
@@ -44,6 +45,9 @@ pub(super) async fn act(context: &Context, app: &AppSetup, claimed: &ClaimedMess
     let named = context.directory.chat_name(&message.app, &message.chat_id);
     let configured = app.settings.chats.get(&message.chat_id).and_then(|chat| chat.name.as_deref());
     let name = profile.contact.get(NAME).or(message.sender_name.as_ref()).cloned();
+    let mut span = context.spans.child(SpanOf::Action, work.trace);
+    span.tell("action", run.action.as_str());
+    span.tell("rule", &run.rule);
     let request = action::Request {
         message,
         chat_name: configured.or(named.as_deref()),
@@ -51,6 +55,7 @@ pub(super) async fn act(context: &Context, app: &AppSetup, claimed: &ClaimedMess
         session: &recalled.session,
         profile: &profile,
         rules: &app.rules,
+        trace: span.context().or(work.trace),
     };
     let began = Instant::now();
     let answer = context.actions.run(request).await;
@@ -58,8 +63,12 @@ pub(super) async fn act(context: &Context, app: &AppSetup, claimed: &ClaimedMess
     context.metrics.action(began.elapsed());
     let answer = match answer {
         Ok(answer) => answer,
-        Err(error) => return decided.failed(&message.request_id, error.to_string()),
+        Err(error) => {
+            span.failed(&error.to_string());
+            return decided.failed(&message.request_id, error.to_string());
+        }
     };
+    drop(span);
     match remember(context, app, message, run, (&profile, &answer)).await {
         Ok(confirmation) => {
             let upon = sees_session.then_some(Said { upon: recalled, vars: None, name });
@@ -96,12 +105,13 @@ async fn remember(
         let chat = Lane::of_chat(&message.app, &message.chat_id);
         through_outages(context, "mute", || members.mute(&chat, muted)).await?;
         info!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
-            sender_key = %message.sender_key, muted, "an admin muted a chat, or let it speak again");
+            sender_key = %message.sender_key, msg_id = %message.msg_id, muted, "an admin muted a chat, or let it speak again");
     }
     let Some(change) = change(app, message, run, answer) else { return Ok(None) };
     let change = ProfileChange { upon: profile.forgotten, ..change };
     if !through_outages(context, "change_profile", || members.change_profile(change.clone())).await? {
-        info!(request_id = %message.request_id, app = %message.app, sender_key = %message.sender_key,
+        info!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+            sender_key = %message.sender_key, msg_id = %message.msg_id,
             "a member was forgotten while they said who they are: nothing is kept");
         return Ok(None);
     }
@@ -110,8 +120,8 @@ async fn remember(
         Some(UserChange::Bind { .. } | UserChange::Renew(_)) => ("bound", Some(texts::BOUND)),
         None => ("noted", None),
     };
-    info!(request_id = %message.request_id, app = %message.app, sender_key = %message.sender_key, rule = run.rule,
-        what = word, "a member said who they are");
+    info!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id, sender_key = %message.sender_key,
+        msg_id = %message.msg_id, rule = run.rule, what = word, "a member said who they are");
     Ok(confirmation.filter(|_| run.trigger == Trigger::Binding))
 }
 

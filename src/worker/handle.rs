@@ -82,15 +82,15 @@ pub(super) async fn handle(context: &Context, work: Work<'_>, claimed: &ClaimedM
     let began = Instant::now();
     let message = &claimed.message;
     // A panic in a rule or an action is that message's failure and nobody else's.
-    let decided = match AssertUnwindSafe(decide(context, work.app, claimed)).catch_unwind().await {
+    let decided = match AssertUnwindSafe(decide(context, work, claimed)).catch_unwind().await {
         Ok(decided) => decided,
         Err(_) => Decided::ends(Outcome::Queued, None, None).failed(&message.request_id, "panic".into()),
     };
     commit(context, work, claimed, decided, began)
 }
 
-async fn decide(context: &Context, app: &AppSetup, claimed: &ClaimedMessage) -> Decided {
-    let message = &claimed.message;
+async fn decide(context: &Context, work: Work<'_>, claimed: &ClaimedMessage) -> Decided {
+    let (message, app) = (&claimed.message, work.app);
     let decision = app.rules.decide(message);
     let captures = match &decision {
         Decision::Run(run) => run.captures.clone(),
@@ -98,12 +98,12 @@ async fn decide(context: &Context, app: &AppSetup, claimed: &ClaimedMessage) -> 
     };
     let decided = match unheard(context, app, claimed, &decision).await {
         Some(unheard) => unheard,
-        None => follow(context, app, claimed, decision).await,
+        None => follow(context, work, claimed, decision).await,
     };
     Decided { captures, ..decided }
 }
 
-async fn follow(context: &Context, app: &AppSetup, claimed: &ClaimedMessage, decision: Decision) -> Decided {
+async fn follow(context: &Context, work: Work<'_>, claimed: &ClaimedMessage, decision: Decision) -> Decided {
     let message = &claimed.message;
     match decision {
         Decision::Ignore { reason } => Decided::ends(Outcome::Ignored, None, Some(reason)),
@@ -116,7 +116,7 @@ async fn follow(context: &Context, app: &AppSetup, claimed: &ClaimedMessage, dec
             let messages = vec![message::text(&text)];
             Decided { messages, ..Decided::ends(Outcome::Queued, Some(rule), reason.map(str::to_owned)) }
         }
-        Decision::Run(run) => act(context, app, claimed, &run).await,
+        Decision::Run(run) => act(context, work, claimed, &run).await,
     }
 }
 
@@ -150,7 +150,7 @@ async fn unheard(context: &Context, app: &AppSetup, claimed: &ClaimedMessage, de
 
 fn commit(
     context: &Context,
-    Work { setup, app }: Work<'_>,
+    Work { setup, app, trace }: Work<'_>,
     claimed: &ClaimedMessage,
     decided: Decided,
     began: Instant,
@@ -162,6 +162,7 @@ fn commit(
         received_at: message.received_at,
         expires_at: message.received_at.saturating_add(millis(app.settings.max_reply_age)),
         reply_to: message.reply_to(),
+        trace,
     };
     let found = setup.routes.find(origin.destination());
     let route = found.as_ref().map_err(|why| *why);
@@ -245,6 +246,7 @@ pub(super) fn without_room(mut commit: Commit) -> Commit {
         received_at: 0,
         expires_at: 0,
         reply_to: ReplyTo::default(),
+        trace: None,
     };
     let dropped: Vec<Line> = commit.replies.drain(..).map(|d| origin.dropped(&d.id, "lane_full")).collect();
     commit.lines.extend(dropped);

@@ -12,6 +12,7 @@ mod profile;
 mod recall;
 pub mod reply;
 mod session;
+mod spans;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +34,8 @@ use crate::store::{
     self, Claimed, ClaimedMessage, Commit, Committed, Held, HeldLeases, Lease, Outage, Poisoned, SharedStore, Side,
     StoreError,
 };
-use crate::telemetry::{Health, Metrics, Telemetry};
+use crate::telemetry::{Health, Metrics, SpanOf, Spans, Telemetry};
+use crate::trace_context::TraceContext;
 use recall::Archive;
 
 /// The loop's name in `/livez`.
@@ -66,6 +68,7 @@ struct Context {
     archive: Archive,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
+    spans: Spans,
     held: Arc<HeldLeases>,
     names: profile::Names,
     directory: Arc<Directory>,
@@ -85,6 +88,8 @@ struct Job {
 struct Work<'a> {
     setup: &'a Setup,
     app: &'a AppSetup,
+    /// The span of its handling; where this process traces nothing, what its callback left.
+    trace: Option<TraceContext>,
 }
 
 impl Workers {
@@ -93,7 +98,7 @@ impl Workers {
         let Sources { actions, directory, records } = sources;
         let archive = Archive::new(records);
         let held = HeldLeases::new(store.clone(), Side::In, in_force.settings().workers.lease);
-        let Telemetry { alarms, metrics, health } = telemetry;
+        let Telemetry { alarms, metrics, health, spans } = telemetry;
         Self(Arc::new(Context {
             store,
             in_force,
@@ -102,6 +107,7 @@ impl Workers {
             alarms,
             metrics,
             health,
+            spans,
             held,
             names: profile::Names::default(),
             directory,
@@ -197,7 +203,11 @@ async fn start(
             Some(Err(_)) => busy.push(claimed.lease),
             None => {
                 // Kept, not thrown away: the app's file may come back.
-                error!(app = %claimed.message.app, "a message waits for an app that is not configured");
+                let message = &claimed.message;
+                error!(
+                    request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+                    sender_key = %message.sender_key, msg_id = %message.msg_id, "a message waits for an app that is not configured"
+                );
                 busy.push(claimed.lease);
             }
         }
@@ -224,7 +234,8 @@ async fn work_or_give_back(context: Arc<Context>, job: Job, cut: CancellationTok
     }
     let message = &job.claimed.message;
     warn!(
-        request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id, msg_id = %message.msg_id,
+        request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+        sender_key = %message.sender_key, msg_id = %message.msg_id,
         "not finished before the stop (server.drain); it will be handled again, under the same Idempotency-Key"
     );
     give_back(&context, vec![job.claimed.lease.clone()], Duration::ZERO).await;
@@ -233,14 +244,18 @@ async fn work_or_give_back(context: Arc<Context>, job: Job, cut: CancellationTok
 async fn work(context: &Context, job: &Job) {
     let message = &job.claimed.message;
     let Some(app) = job.setup.apps.get(&message.app) else { return };
-    let work = Work { setup: &job.setup, app };
+    let mut span = spans::handling(&context.spans, &job.claimed);
+    let work = Work { setup: &job.setup, app, trace: span.context().or(message.trace) };
     let waited = u64::try_from(now_ms().saturating_sub(message.received_at)).unwrap_or(0);
     context.metrics.started(Duration::from_millis(waited));
     if message.msg_type == "event:add_to_chat" {
         let lane = Lane::of_chat(&message.app, &message.chat_id);
         if let Err(error) = context.store.revive(&lane).await {
             // The lease ends and the event is handled again.
-            error!(%error, request_id = %message.request_id, "a chat could not be revived");
+            error!(
+                %error, request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+                sender_key = %message.sender_key, msg_id = %message.msg_id, "a chat could not be revived"
+            );
             return;
         }
     }
@@ -250,7 +265,11 @@ async fn work(context: &Context, job: &Job) {
     let (handled, ()) = tokio::join!(handling, profile::note_name(context, message));
     let content = job.setup.settings.log.content;
     let replies = content.of_replies(&handled.replies, &handled.commit.replies);
-    match settle(context, handled.commit).await {
+    spans::decided(&mut span, &handled);
+    let commit = context.spans.child(SpanOf::Commit, work.trace);
+    let committed = settle(context, handled.commit).await;
+    spans::committed(commit, committed);
+    match committed {
         Some(Committed::Done | Committed::LaneFull) => {
             crash::point(Point::Committed);
             context.metrics.handled(&message.app, handled.outcome);
@@ -264,7 +283,10 @@ async fn work(context: &Context, job: &Job) {
         Some(Committed::Lost) => {
             debug!(request_id = %message.request_id, "the lease was lost; another worker handles it")
         }
-        None => error!(request_id = %message.request_id, "not committed; it will be handled again"),
+        None => error!(
+            request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+            sender_key = %message.sender_key, msg_id = %message.msg_id, "not committed; it will be handled again"
+        ),
     }
 }
 
@@ -276,8 +298,8 @@ async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
         let committed = through_outages(context, "commit", || context.store.commit(vec![commit.clone()])).await.ok()?;
         match committed.first().copied() {
             Some(Committed::LaneFull) if !commit.replies.is_empty() => {
-                let [app, chat_id, _, msg_id] = commit.key.parts();
-                error!(request_id = %commit.request_id, %app, %chat_id, %msg_id,
+                let [app, chat_id, sender_key, msg_id] = commit.key.parts();
+                error!(request_id = %commit.request_id, %app, %chat_id, %sender_key, %msg_id,
                     "replies dropped: too many wait for this chat (store.lane_depth)");
                 context.alarms.raise(Alarm::of_chat(Kind::LaneFull, &app, &chat_id, &msg_id));
                 commit = handle::without_room(commit);

@@ -73,17 +73,21 @@ pub(super) async fn of(context: &Context, message: &Message, run: &Run) -> Resul
         profile.hear_name(name);
     }
     if is_used {
-        renew(context, member, &profile).await;
+        renew(context, message, &profile).await;
     }
     Ok(profile)
 }
 
 /// This was a use of the binding.
-async fn renew(context: &Context, member: MemberKey, profile: &Profile) {
+async fn renew(context: &Context, message: &Message, profile: &Profile) {
     let Some(ttl) = profile.user.as_ref().and_then(renewal) else { return };
-    let change = ProfileChange { member, user: Some(UserChange::Renew(ttl)), contact: Vec::new(), upon: None };
+    let user = Some(UserChange::Renew(ttl));
+    let change = ProfileChange { member: message.member(), user, contact: Vec::new(), upon: None };
     if let Err(error) = context.store.members().change_profile(change).await {
-        warn!(%error, "a binding could not be renewed; its next use tries again");
+        warn!(
+            %error, request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+            sender_key = %message.sender_key, msg_id = %message.msg_id, "a binding could not be renewed; its next use tries again"
+        );
     }
 }
 

@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::Context;
 use crate::config::settings::SessionScope;
-use crate::model::{Session, SessionKey};
+use crate::model::{Message, Session, SessionKey};
 use crate::records::Records;
 use crate::setup::AppSetup;
 use crate::store::{ClaimedMessage, Outage, Remembered};
@@ -68,7 +68,7 @@ pub(super) async fn recall(context: &Context, app: &AppSetup, claimed: &ClaimedM
     let key = bounds.key(&message.app, &message.chat_id, &message.sender_key);
     let Remembered { mut session, found, forgotten } = match bounds.scope {
         SessionScope::Sender => claimed.remembered.clone(),
-        SessionScope::Chat => of_chat(context, &key).await,
+        SessionScope::Chat => of_chat(context, message, &key).await,
     };
     if !found && archived && bounds.archive {
         session = context.archive.of(&key, forgotten, bounds.turns).await.unwrap_or_default();
@@ -78,14 +78,17 @@ pub(super) async fn recall(context: &Context, app: &AppSetup, claimed: &ClaimedM
 
 /// The claim brings a member's own session along; a chat's is asked for, through store outages: what came of a message
 /// could not be committed then anyway.
-async fn of_chat(context: &Context, key: &SessionKey) -> Remembered {
+async fn of_chat(context: &Context, message: &Message, key: &SessionKey) -> Remembered {
     let mut outage = Outage::of_one_call("session");
     loop {
         match context.store.session(key).await {
             Ok(remembered) => return remembered,
             Err(error) if error.is_transient() => outage.wait(&error, &context.metrics, &context.alarms).await,
             Err(error) => {
-                tracing::error!(%error, "a session can't be read; it begins anew");
+                tracing::error!(
+                    %error, request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+                    sender_key = %message.sender_key, msg_id = %message.msg_id, "a session can't be read; it begins anew"
+                );
                 return Remembered::default();
             }
         }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::model::{Delivery, MessageKey, Outcome, ReplyTo, content_digest, now_ms};
 use crate::sender::route::{Destination, NoRoute, Route};
 use crate::store::{Line, Stage};
+use crate::trace_context::TraceContext;
 use crate::wecom::message::{self, MessageError};
 
 /// What a reply answers.
@@ -21,6 +22,8 @@ pub struct Origin {
     pub expires_at: i64,
     /// How it can be answered.
     pub reply_to: ReplyTo,
+    /// The span that its deliveries come after.
+    pub trace: Option<TraceContext>,
 }
 
 /// Replies on their way, or, without a route, what they would have been.
@@ -93,6 +96,7 @@ impl Origin {
             expires_at: self.expires_at,
             received_at: self.received_at,
             queued_at: now_ms(),
+            trace: self.trace,
         }
     }
 

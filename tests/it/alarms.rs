@@ -17,6 +17,8 @@ use wecom_gateway::sim::scenario::api_app;
 use wecom_gateway::sim::wecom::{GETTOKEN, member};
 use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario, Tag, app_text, robot_text};
 
+use crate::kafka::topics::Topics;
+use crate::kafka_broker::KafkaBroker;
 use crate::mariadb_server::MariaDb;
 use crate::on_both_stores;
 use crate::world::{On, TEST, World, key};
@@ -291,6 +293,33 @@ async fn records_that_are_away_are_told() {
         assert_eq!(hook.first("records_away").await["subject"], "records");
         tokio::task::block_in_place(|| database.start());
         world.ends("m1", "delivered").await;
+        world.end().await;
+    };
+    tokio::time::timeout(TEST + Duration::from_secs(30), test).await.expect("within its time");
+}
+
+/// A broker that is away for long is told of once in a window, and that it is back once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kafka_that_is_away_and_back_is_told() {
+    let test = async {
+        let (hook, mut broker) = (Hook::start(&[]).await, KafkaBroker::alone().await);
+        let topics = Topics::on(&broker, 1).await;
+        let shape =
+            |_: &FakeWeCom, scenario: Scenario| topics.read_by(scenario).set("alarms", "url", hook.url.as_str());
+        let world = World::with(On::Embedded, &["c1"], Options::default(), shape).await;
+        world.until_ready(|body| body["kafka"]["partitions"] == 1).await;
+        tokio::task::block_in_place(|| broker.kill());
+        let away = hook.first("kafka_away").await;
+        assert_eq!(
+            (&away["subject"], &away["app"], &away["count"]),
+            (&"kafka".into(), &Value::Null, &1.into()),
+            "{away}"
+        );
+        assert!(away["text"].as_str().unwrap().contains("All broker connections are down"), "{away}");
+        tokio::task::block_in_place(|| broker.start_again());
+        let back = hook.first("kafka_back").await;
+        assert_eq!((&back["subject"], &back["count"]), (&"kafka".into(), &1.into()), "{back}");
+        assert_eq!(spoken_of(&hook.posted.borrow(), "kafka_away"), 1);
         world.end().await;
     };
     tokio::time::timeout(TEST + Duration::from_secs(30), test).await.expect("within its time");

@@ -11,6 +11,7 @@ use wecom_gateway::sim::scenario::{api_app, robot_app, robot_key};
 use wecom_gateway::sim::wecom::{AGENT, GETTOKEN};
 use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario};
 
+use crate::kafka::topics::Topics;
 use crate::world::{APP, TEST};
 
 /// What it printed, and with what it ended.
@@ -160,5 +161,32 @@ async fn hosts_that_do_not_answer_are_told_apart() {
     }
     assert!(!checked.said.contains("key=k") && !checked.said.contains("/bot"), "{}", checked.said);
     answers.abort();
+    fake.stop().await;
+}
+
+/// Without `--online` no broker is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_that_keeps_tasks_longer_than_they_are_remembered_is_a_hint() {
+    let (_broker, topics) = Topics::new(1).await;
+    let (fake, scenario) = scene().await;
+    // As long as brokers keep a topic that says nothing of it.
+    let scenario = topics.read_by(scenario).set("push", "keep", "7d");
+    let checked = check(&scenario.write().unwrap()).await;
+    assert_eq!(checked.code, 0, "{}", checked.said);
+    checked
+        .says(&format!("✓ topic {:?} of {}: keeps tasks 7d, and they are remembered 7d", topics.tasks, topics.brokers));
+    let shorter = scenario.set("push", "keep", "6d");
+    let checked = check(&shorter.write().unwrap()).await;
+    assert_eq!(checked.code, 0, "a hint is no fault: {}", checked.said);
+    checked.says(&format!(
+        "! topic {:?} of {}: the topic keeps tasks longer than [push] keep",
+        topics.tasks, topics.brokers
+    ));
+    checked.says("(7d and 6d)");
+    checked.says("mend: lengthen [push] keep, or shorten the topic's retention.ms");
+    let nowhere = shorter.set("kafka", "topic", "no-such-topic");
+    let checked = check(&nowhere.write().unwrap()).await;
+    assert_eq!(checked.code, 2, "{}", checked.said);
+    checked.says("✗ topic \"no-such-topic\"");
     fake.stop().await;
 }

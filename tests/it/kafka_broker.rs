@@ -89,6 +89,12 @@ impl KafkaBroker {
         self.folder.path().join("certificate.pem")
     }
 
+    /// Its process, while it runs.
+    #[allow(dead_code, reason = "benches ask for its CPU time")]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// Kills it without a warning (`SIGKILL`).
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

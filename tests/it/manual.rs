@@ -4,8 +4,8 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-const COMMANDS: [&str; 10] =
-    ["serve", "check", "explain", "demo", "simulate", "trace", "report", "push", "completions", "man"];
+const COMMANDS: [&str; 11] =
+    ["serve", "check", "explain", "demo", "simulate", "trace", "report", "push", "completions", "man", "reference"];
 
 fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_wecom-gateway"))

@@ -26,7 +26,22 @@ pub struct MariaDbServer {
     child: Option<Child>,
     port: u16,
     folder: TempDir,
+    memory: Memory,
 }
+
+/// What a server may use, in MiB.
+#[derive(Clone, Copy)]
+struct Memory {
+    /// Of pages.
+    pool: u32,
+    /// Of its redo log.
+    log: u32,
+}
+
+/// Enough for tests, which several servers may run at once for.
+const SMALL: Memory = Memory { pool: 32, log: 16 };
+/// As a team's own, small, server has it.
+const USUAL: Memory = Memory { pool: 512, log: 512 };
 
 /// A database of its own on a server.
 pub struct MariaDb {
@@ -40,7 +55,7 @@ impl MariaDb {
         let shared = tokio::task::spawn_blocking(|| {
             let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             shared.upgrade().unwrap_or_else(|| {
-                let server = Arc::new(MariaDbServer::spawn());
+                let server = Arc::new(MariaDbServer::spawn(SMALL));
                 *shared = Arc::downgrade(&server);
                 server
             })
@@ -50,7 +65,17 @@ impl MariaDb {
 
     /// A new database on a server of its own.
     pub async fn alone() -> Self {
-        Self::on(Arc::new(tokio::task::spawn_blocking(MariaDbServer::spawn).await.expect("a server"))).await
+        Self::with(SMALL).await
+    }
+
+    /// As [`MariaDb::alone`], with the memory for a measurement.
+    pub async fn measured() -> Self {
+        Self::with(USUAL).await
+    }
+
+    async fn with(memory: Memory) -> Self {
+        let server = tokio::task::spawn_blocking(move || MariaDbServer::spawn(memory));
+        Self::on(Arc::new(server.await.expect("a server"))).await
     }
 
     async fn on(server: Arc<MariaDbServer>) -> Self {
@@ -85,7 +110,7 @@ impl MariaDb {
 }
 
 impl MariaDbServer {
-    fn spawn() -> Self {
+    fn spawn(memory: Memory) -> Self {
         let folder = tempfile::tempdir().expect("a folder for mariadbd");
         let install = Command::new("mariadb-install-db")
             .args([
@@ -100,7 +125,7 @@ impl MariaDbServer {
             .output()
             .unwrap_or_else(|error| panic!("these tests need mariadb-install-db on the PATH: {error}"));
         assert!(install.status.success(), "{}", String::from_utf8_lossy(&install.stderr));
-        let mut server = Self { child: None, port: 0, folder };
+        let mut server = Self { child: None, port: 0, folder, memory };
         let mut log = String::new();
         for _ in 0..PORT_TRIES {
             server.port = free_port();
@@ -120,7 +145,9 @@ impl MariaDbServer {
         let mut child = Command::new("mariadbd")
             .env("PATH", path)
             .args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve", "--skip-log-bin"])
-            .args(["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--user=root"])
+            .arg(format!("--innodb-buffer-pool-size={}M", self.memory.pool))
+            .arg(format!("--innodb-log-file-size={}M", self.memory.log))
+            .arg("--user=root")
             .arg(format!("--port={}", self.port))
             .arg(format!("--datadir={}", folder.join("data").display()))
             .arg(format!("--tmpdir={}", folder.display()))

@@ -53,7 +53,8 @@ fn expressions(file: &str) -> Vec<String> {
     expression.captures_iter(&text).map(|found| found[1].to_owned()).collect()
 }
 
-fn promtool(args: &[&str]) -> Result<(), String> {
+/// Runs Prometheus's own tool; `Err` is what it says of a fault.
+pub fn promtool(args: &[&str]) -> Result<(), String> {
     let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/promtool");
     let program = if fetched.exists() { fetched } else { PathBuf::from("promtool") };
     let output = Command::new(program).args(args).output().expect("promtool: scripts/test fetches it");

@@ -48,6 +48,12 @@ impl RedisServer {
         Secret::new(format!("redis://127.0.0.1:{}", self.port))
     }
 
+    /// Its process, while it runs.
+    #[allow(dead_code, reason = "benches ask for its CPU time")]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// Kills it without a warning (`SIGKILL`).
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -69,6 +75,13 @@ impl RedisServer {
         self.kill();
         self.folder = tempfile::tempdir().expect("a folder for redis-server");
         self.restart();
+    }
+
+    /// Every write that a [`DURABLE`] one has taken, as its log has them.
+    pub fn written(&self) -> String {
+        let logs = std::fs::read_dir(self.folder.path().join("appendonlydir")).expect("the log's folder");
+        let text = |log: std::io::Result<std::fs::DirEntry>| std::fs::read(log.expect("a file").path()).expect("a log");
+        logs.map(|log| String::from_utf8_lossy(&text(log)).into_owned()).collect()
     }
 
     /// Lets it hang: connections stay open and nothing is answered.

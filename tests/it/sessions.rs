@@ -1,4 +1,4 @@
-//! What a hundred thousand sessions and exchanges take, printed: run by hand, see the README.
+//! What a hundred thousand sessions and exchanges take, printed: run by hand, see docs/actions.md.
 //!
 //! `cargo test --test it -- --ignored --nocapture a_hundred_thousand`
 
@@ -50,6 +50,7 @@ fn arrival(n: usize) -> Arrival {
         sent_at: None,
         received_at: now_ms(),
         response_url: None,
+        trace: None,
     };
     Arrival {
         lane: Lane::of_sender("support", &chat, &sender),

@@ -20,7 +20,7 @@ use crate::world::{APP, On, TEST, World, caller, caller_at, key};
 on_both_stores!(a_day_says_what_came_and_what_became_of_it);
 
 /// A zone in which it is noon or a little later: no test meets midnight there.
-fn noon() -> String {
+pub fn noon() -> String {
     let hour = i64::from(Zone::default().at(now_ms()).hour());
     // These names count westwards.
     match hour - 12 {

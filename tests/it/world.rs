@@ -17,6 +17,7 @@ use wecom_gateway::sim::scenario::{robot_app, robot_key};
 use wecom_gateway::sim::{Caller, FakeWeCom, Options, Scenario, Tag, robot_text};
 use wecom_gateway::wecom::crypto::{CallbackCrypto, ReceiveId};
 
+use crate::openapi;
 use crate::redis_server::{DURABLE, RedisServer};
 
 /// The app that most tests need.
@@ -119,7 +120,7 @@ impl World {
         loop {
             again.tick().await;
             let answer = self.http.get(&url).send().await.unwrap();
-            let answer: Value = answer.json().await.unwrap_or_default();
+            let (_, answer) = as_described("GET", answer).await;
             if holds(&answer) {
                 return answer;
             }
@@ -134,21 +135,20 @@ impl World {
     /// Any request to `/api/v1/…`: status and answer.
     pub async fn call(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
         let url = format!("http://{}/api/v1/{path}", self.app.admin_addr());
-        let answer = self.http.request(method, &url).json(body).send().await.unwrap();
-        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+        let answer = self.http.request(method.clone(), &url).json(body).send().await.unwrap();
+        as_described(method.as_str(), answer).await
     }
 
     /// `DELETE /api/v1/…`: the status.
     pub async fn delete(&self, path: &str) -> u16 {
         let url = format!("http://{}/api/v1/{path}", self.app.admin_addr());
-        self.http.delete(&url).send().await.unwrap().status().as_u16()
+        as_described("DELETE", self.http.delete(&url).send().await.unwrap()).await.0
     }
 
     /// `PATCH /api/v1/chats/…`: status and answer.
     pub async fn patch(&self, chat: &str, body: &Value) -> (u16, Value) {
         let url = format!("http://{}/api/v1/chats/{APP}/{chat}", self.app.admin_addr());
-        let answer = self.http.patch(&url).json(body).send().await.unwrap();
-        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+        as_described("PATCH", self.http.patch(&url).json(body).send().await.unwrap()).await
     }
 
     /// Waits until so many replies stand in the lane of a chat.
@@ -182,8 +182,8 @@ impl World {
 
     /// `GET /readyz`: status and body.
     pub async fn readyz(&self) -> (u16, Value) {
-        let answer = self.http.get(format!("http://{}/readyz", self.app.admin_addr())).send().await.unwrap();
-        (answer.status().as_u16(), answer.json().await.unwrap())
+        as_described("GET", self.http.get(format!("http://{}/readyz", self.app.admin_addr())).send().await.unwrap())
+            .await
     }
 
     /// Asks `/readyz` until its body holds.
@@ -200,13 +200,22 @@ impl World {
 
     /// `GET /metrics`
     pub async fn metrics(&self) -> String {
-        let answer = self.http.get(format!("http://{}/metrics", self.app.admin_addr())).send().await.unwrap();
+        self.metrics_of(&self.app).await
+    }
+
+    async fn metrics_of(&self, app: &App) -> String {
+        let answer = self.http.get(format!("http://{}/metrics", app.admin_addr())).send().await.unwrap();
         answer.text().await.unwrap()
     }
 
     /// The value of a metric, by its name with its labels; 0 where it was not counted yet.
     pub async fn metric(&self, name: &str) -> u64 {
-        let text = self.metrics().await;
+        self.metric_of(&self.app, name).await
+    }
+
+    /// … of this process.
+    pub async fn metric_of(&self, app: &App, name: &str) -> u64 {
+        let text = self.metrics_of(app).await;
         let name = format!("wecom_gateway_{name} ");
         text.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |value| value.parse().unwrap())
     }
@@ -284,6 +293,14 @@ impl World {
         self.fake.stop().await;
         drop(self.redis);
     }
+}
+
+/// Status and body of an answer of the admin listener, which are as the API describes them.
+async fn as_described(method: &str, answer: reqwest::Response) -> (u16, Value) {
+    let (status, path) = (answer.status().as_u16(), answer.url().path().to_owned());
+    let body = answer.json().await.unwrap_or_default();
+    openapi::hold(method, &path, status, &body);
+    (status, body)
 }
 
 async fn stop_while(app: App, fake: &FakeWeCom, during: impl FnOnce(&FakeWeCom)) {

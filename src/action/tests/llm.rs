@@ -33,8 +33,15 @@ async fn ask(action: LlmAction) -> Result<Answer, ActionError> {
     let message = Message { received_at: now_ms(), ..message() };
     let (session, rules, run) = (session(), fixture::set(|_| {}), run(Action::Llm(action)));
     let profile = Profile::default();
-    let request =
-        Request { message: &message, chat_name: None, run: &run, session: &session, profile: &profile, rules: &rules };
+    let request = Request {
+        message: &message,
+        chat_name: None,
+        run: &run,
+        session: &session,
+        profile: &profile,
+        rules: &rules,
+        trace: None,
+    };
     let actions = Actions::new(http_client().expect("a client"));
     tokio::time::timeout(BOUND, actions.run(request)).await.expect("within its time")
 }

@@ -38,6 +38,7 @@ fn message() -> Message {
         sent_at: Some(1_796_025_600_000),
         received_at: 1_796_025_600_123,
         response_url: None,
+        trace: None,
     }
 }
 
@@ -74,7 +75,8 @@ async fn act(run: &Run) -> Result<Answer, ActionError> {
 async fn act_for(run: &Run, message: &Message, profile: &Profile) -> Result<Answer, ActionError> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (session, rules) = (session(), fixture::set(|_| {}));
-    let request = Request { message, chat_name: Some("VIP 群"), run, session: &session, profile, rules: &rules };
+    let request =
+        Request { message, chat_name: Some("VIP 群"), run, session: &session, profile, rules: &rules, trace: None };
     Actions::new(http_client().expect("a client")).run(request).await
 }
 

@@ -1,5 +1,5 @@
-//! `check`: loads everything that `serve` would and says what is at fault; with `--online`, also whether WeCom and the team's own
-//! services can be reached from here. Nothing is ever sent.
+//! `check`: loads everything that `serve` would and says what is at fault; with `--online`, also whether WeCom, the team's own
+//! services and Kafka can be reached from here. Nothing is ever sent.
 
 mod api;
 mod hints;
@@ -18,8 +18,8 @@ use crate::config::{Settings, settings};
 pub(super) struct Options {
     #[command(flatten)]
     file: ConfigFile,
-    /// Also ask WeCom for an access token of each app, and see whether each host that is sent to or asked answers. Sends no
-    /// message.
+    /// Also ask WeCom for an access token of each app, see whether each host that is sent to or asked answers, and ask Kafka's
+    /// brokers how long the topic keeps tasks. Sends no message.
     #[arg(long)]
     online: bool,
 }

@@ -13,6 +13,7 @@ use super::{api, reach};
 use crate::action;
 use crate::cli::voice::say;
 use crate::config::Settings;
+use crate::push::{Kafka, KafkaFault, Retention};
 use crate::sender;
 
 /// Hosts tried at once.
@@ -26,21 +27,32 @@ pub(super) struct Finding {
     pub says: String,
     /// What mends it, where it is at fault.
     pub mend: Option<String>,
+    /// Nothing is at fault, but what is so can hardly be meant; `mend` changes it.
+    is_hint: bool,
 }
 
 impl Finding {
     pub fn fine(subject: impl Into<String>, says: impl Into<String>) -> Self {
-        Self { subject: subject.into(), says: says.into(), mend: None }
+        Self { subject: subject.into(), says: says.into(), mend: None, is_hint: false }
     }
 
     pub fn fault(subject: impl Into<String>, says: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { subject: subject.into(), says: says.into(), mend: Some(mend.into()) }
+        Self { subject: subject.into(), says: says.into(), mend: Some(mend.into()), is_hint: false }
+    }
+
+    pub fn hint(subject: impl Into<String>, says: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { is_hint: true, ..Self::fault(subject, says, mend) }
+    }
+
+    fn is_fault(&self) -> bool {
+        self.mend.is_some() && !self.is_hint
     }
 
     fn say(&self) -> std::io::Result<()> {
-        let Self { subject, says, mend } = self;
+        let Self { subject, says, mend, is_hint } = self;
         match mend {
             None => say(format_args!("✓ {subject}: {says}")),
+            Some(mend) if *is_hint => say(format_args!("! {subject}: {says}\n  mend: {mend}")),
             Some(mend) => say(format_args!("✗ {subject}: {says}\n  mend: {mend}")),
         }
     }
@@ -55,7 +67,7 @@ pub(super) fn run(settings: &Settings, config: &Path) -> Result<(), Failure> {
     let faults = runtime()?.block_on(async {
         let mut faults = 0;
         let mut tell = |finding: Finding| {
-            faults += usize::from(finding.mend.is_some());
+            faults += usize::from(finding.is_fault());
             finding.say()
         };
         say("")?;
@@ -70,11 +82,33 @@ pub(super) fn run(settings: &Settings, config: &Path) -> Result<(), Failure> {
         while let Some(finding) = found.next().await {
             tell(finding)?;
         }
+        if let Some(retention) = Kafka::retention(settings).await {
+            tell(topic(settings, retention))?;
+        }
         Ok::<_, std::io::Error>(faults)
     })?;
     match faults {
         0 => Ok(()),
         1 => Err(Failure { code: MISCONFIGURED, text: "1 thing is at fault, see above".to_owned() }),
         _ => Err(Failure { code: MISCONFIGURED, text: format!("{faults} things are at fault, see above") }),
+    }
+}
+
+/// Whether the topic of tasks is there, and keeps them no longer than they are remembered.
+fn topic(settings: &Settings, retention: Result<Retention, KafkaFault>) -> Finding {
+    let subject = settings.kafka.as_ref().map(|kafka| format!("topic {:?} of {}", kafka.topic, kafka.brokers));
+    let subject = subject.unwrap_or_default();
+    match retention {
+        Ok(Retention { kept, remembered, is_longer: false }) => {
+            Finding::fine(subject, format!("keeps tasks {kept}, and they are remembered {remembered}"))
+        }
+        Ok(Retention { kept, remembered, .. }) => {
+            let says = format!("{} ({kept} and {remembered})", Retention::LONGER);
+            Finding::hint(subject, says, Retention::MEND)
+        }
+        Err(KafkaFault(why)) => {
+            let mend = "see that the brokers of [kafka] can be reached from here with its options, and that the topic is there";
+            Finding::fault(subject, format!("the brokers don't say how long it keeps tasks: {why}"), mend)
+        }
     }
 }

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::online::Finding;
 use crate::config::Settings;
-use crate::config::settings::{Action, App, AppKind, ChatWay, HttpAction};
+use crate::config::settings::{Action, App, AppKind, ChatWay, HttpAction, Tracing};
 use crate::model::Secret;
 use crate::sender::causes;
 
@@ -22,7 +22,7 @@ pub(super) struct Host {
     uses: BTreeMap<String, usize>,
 }
 
-/// Every host that routes, actions and alarms lead to; the API's is asked by itself.
+/// Every host that routes, actions, alarms and spans lead to; the API's is asked by itself.
 pub(super) fn hosts(settings: &Settings) -> Vec<Host> {
     let mut hosts: BTreeMap<(bool, String), BTreeMap<String, usize>> = BTreeMap::new();
     let mut add = |is_ours: bool, url: &str, by: String| {
@@ -56,6 +56,9 @@ pub(super) fn hosts(settings: &Settings) -> Vec<Host> {
     };
     alarm(false, alarms.webhook.as_ref().map(|webhook| &webhook.url));
     alarm(true, alarms.hook.as_ref().map(|hook| &hook.url));
+    if let Some(Tracing { otlp, .. }) = &settings.telemetry {
+        add(true, otlp.expose(), "spans".to_owned());
+    }
     hosts.into_iter().map(|((is_ours, origin), uses)| Host { origin, is_ours, uses }).collect()
 }
 

@@ -181,8 +181,15 @@ impl<'a> Rehearsal<'a> {
             return (!ours).then_some("would be answered by a service that names no message (not by /action/… here)");
         }
         let (session, profile) = (Session::default(), Profile::default());
-        let request =
-            Request { message, chat_name: None, run, session: &session, profile: &profile, rules: &self.rules };
+        let request = Request {
+            message,
+            chat_name: None,
+            run,
+            session: &session,
+            profile: &profile,
+            rules: &self.rules,
+            trace: None,
+        };
         let said = match self.actions.run(request).await {
             Ok(Answer::Say { messages, .. }) => messages.first().map(ToString::to_string).unwrap_or_default(),
             Ok(Answer::Silent | Answer::Later) | Err(_) => String::new(),
@@ -206,5 +213,6 @@ fn message(app: &str, tag: &Tag, text: &str) -> Message {
         sent_at: None,
         received_at: 0,
         response_url: None,
+        trace: None,
     }
 }

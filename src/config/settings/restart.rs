@@ -20,6 +20,7 @@ impl Settings {
             alarms,
             kafka,
             log,
+            telemetry,
             report: _,
             apps: _,
             files: _,
@@ -36,6 +37,7 @@ impl Settings {
         kept.put_back("sender", sender, &before.sender);
         kept.put_back("alarms", alarms, &before.alarms);
         kept.put_back("kafka", kafka, &before.kafka);
+        kept.put_back("telemetry", telemetry, &before.telemetry);
         kept.put_back("log.format", &mut log.format, &before.log.format);
         kept.put_back("log.level", &mut log.level, &before.log.level);
         kept.0

@@ -64,10 +64,3 @@ fn faults_of_the_section_name_their_key() {
     let told = Folder::new().gateway("kafka.options.security.protocol = \"${OPS_TOKEN}\"").faults().to_string();
     assert!(!told.contains("ops-secret"), "{told}");
 }
-
-#[test]
-fn the_configuration_of_the_compose_profile_loads() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("config/compose");
-    let text = std::fs::read_to_string(root.join("kafka.toml")).unwrap().replace("/var/lib/wecom-gateway", "data");
-    assert_eq!(Folder::new().gateway(&text).settings().kafka.unwrap().brokers, "kafka:9092");
-}

@@ -201,7 +201,6 @@ fn a_secret_belongs_to_one_token() {
 #[test]
 fn what_this_version_does_not_have_is_said_plainly() {
     each_gateway_fault(&[
-        ("[telemetry]\notlp = \"http://c:4317\"", "telemetry.otlp", &["not available in this version"]),
         ("store = { redis = \"rediss://h\" }", "store.redis", &["rediss://", "not available in this version"]),
         (
             "store = { redis = \"redis+cluster://h1,h2\" }",

@@ -295,6 +295,7 @@ async fn the_names_that_templates_may_hold_are_those_that_are_filled_in() {
         session: &session,
         profile: &profile,
         rules: &rules,
+        trace: None,
     };
     let answer = Actions::new(http_client().unwrap()).run(request).await.unwrap();
     let Answer::Say { messages, .. } = answer else { panic!("{answer:?}") };
@@ -327,5 +328,6 @@ fn message() -> Message {
         sent_at: None,
         received_at: 0,
         response_url: None,
+        trace: None,
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use rdkafka::Message;
-use rdkafka::message::OwnedMessage;
+use rdkafka::message::{Headers, OwnedMessage};
 
 use crate::push::{Taken, Task, TaskFault};
+use crate::trace_context::{TRACEPARENT, TraceContext};
 
 /// See the module.
 #[derive(Debug)]
@@ -20,6 +21,13 @@ pub(super) struct Batch {
 struct Item {
     record: OwnedMessage,
     stand: Stand,
+}
+
+/// Which trace its producer says that it belongs to.
+fn trace(record: &OwnedMessage) -> Option<TraceContext> {
+    let headers = record.headers()?;
+    let header = headers.iter().find(|header| header.key == TRACEPARENT)?;
+    std::str::from_utf8(header.value?).ok()?.parse().ok()
 }
 
 /// How far one record has come.
@@ -39,7 +47,7 @@ impl Batch {
         let next = records.first().map_or(0, Message::offset);
         let item = |record: OwnedMessage| {
             let stand = match read(record.payload().unwrap_or_default()) {
-                Ok(task) => Stand::Open(Box::new(task)),
+                Ok(task) => Stand::Open(Box::new(Task { trace: trace(&record), ..task })),
                 Err(fault) => Stand::Refused(fault),
             };
             Item { record, stand }
@@ -99,6 +107,25 @@ impl Batch {
     fn advance(&mut self) {
         while let Some(Item { record, .. }) = self.items.pop_front_if(|item| matches!(item.stand, Stand::Done)) {
             self.next = record.offset() + 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::message::{Header, OwnedHeaders, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn a_record_says_which_trace_it_belongs_to() {
+        let traceparent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+        let record = |headers| OwnedMessage::new(None, None, "t".into(), Timestamp::NotAvailable, 0, 0, headers);
+        let header = |key, value| Some(OwnedHeaders::new().insert(Header { key, value: Some(value) }));
+        assert_eq!(trace(&record(header(TRACEPARENT, traceparent))), traceparent.parse().ok());
+        assert!(trace(&record(header(TRACEPARENT, traceparent))).is_some());
+        for none in [None, header("other", traceparent), header(TRACEPARENT, "x")] {
+            assert_eq!(trace(&record(none)), None);
         }
     }
 }

@@ -78,6 +78,8 @@ pub(super) struct Link {
 struct Trouble {
     /// What was said last; `None`: all is well.
     said: Option<Kind>,
+    /// What it is, in librdkafka's words.
+    what: String,
     /// What librdkafka told of a single broker: the reason behind "all brokers are down".
     detail: String,
 }
@@ -123,6 +125,11 @@ impl Link {
         self.lock().said.is_some()
     }
 
+    /// What the trouble is now, or was last.
+    pub(super) fn what(&self) -> String {
+        self.lock().what.clone()
+    }
+
     /// librdkafka reports an error.
     pub(super) fn fails(&self, error: &KafkaError, reason: &str) {
         match error.rdkafka_error_code().and_then(Kind::of) {
@@ -159,6 +166,7 @@ impl Link {
     fn say(&self, kind: Kind, error: &KafkaError, reason: &str) {
         let mut trouble = self.lock();
         if trouble.said.replace(kind) != Some(kind) {
+            trouble.what = error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string());
             let detail = &trouble.detail;
             warn!(client = self.client, %error, reason, detail, "Kafka does not do as asked; trying on");
         }
@@ -167,7 +175,8 @@ impl Link {
     fn ends(&self, kind: Kind) {
         let mut trouble = self.lock();
         if trouble.said == Some(kind) {
-            *trouble = Trouble::default();
+            let what = std::mem::take(&mut trouble.what);
+            *trouble = Trouble { what, ..Trouble::default() };
             info!(client = self.client, "Kafka does as asked again");
         }
     }

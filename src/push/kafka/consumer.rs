@@ -29,9 +29,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::client::{self, Link};
+use super::outage::{News, Outage};
 use super::partition::Partition;
 use super::worker::Worker;
+use crate::alarms::{Alarm, Kind};
 use crate::config::settings::Kafka;
+use crate::config::units::show;
 use crate::stop::Stop;
 use crate::telemetry::{Health, KafkaView};
 
@@ -75,6 +78,7 @@ pub(super) struct Group {
     worker: Worker,
     view: Arc<KafkaView>,
     link: Link,
+    outage: Mutex<Outage>,
     runtime: Handle,
     stop: Stop,
     ours: Mutex<BTreeMap<i32, Worked>>,
@@ -96,6 +100,7 @@ impl Group {
             worker,
             view,
             link: Link::new("consumer"),
+            outage: Mutex::default(),
             runtime: Handle::current(),
             stop,
             ours: Mutex::default(),
@@ -134,6 +139,20 @@ impl Group {
         self.store(consumer, ours.values());
         let in_flight = ours.values().map(|worked| worked.partition.in_flight()).sum();
         self.view.read(ours.len(), in_flight, !self.link.is_down());
+        self.tell();
+    }
+
+    /// Raises alarms of an outage that lasts, and of its end. The producers' troubles are none: what they could not write waits, or
+    /// whoever asked for it was told.
+    fn tell(&self) {
+        let news = self.outage.lock().unwrap_or_else(PoisonError::into_inner).look(self.link.is_down(), Instant::now());
+        let whole = |lasted: Duration| show(Duration::from_secs(lasted.as_secs()));
+        let (kind, detail) = match news {
+            None => return,
+            Some(News::Lasts(lasts)) => (Kind::KafkaAway, format!("{}, {}", self.link.what(), whole(lasts))),
+            Some(News::Over(lasted)) => (Kind::KafkaBack, whole(lasted)),
+        };
+        self.worker.telemetry.alarms.raise(Alarm::of_process(kind, &detail));
     }
 
     fn store<'w>(&self, consumer: &BaseConsumer<Self>, worked: impl Iterator<Item = &'w Worked>) {
@@ -162,6 +181,7 @@ impl Group {
     /// Lets the workers of partitions finish what is under way, and stores how far they came.
     fn leave(&self, consumer: &BaseConsumer<Self>, partitions: &TopicPartitionList) {
         let mut ours = self.ours();
+        debug!(topic = self.topic, given_up = ?numbers(partitions), "partitions go; what is under way is finished");
         let mut leaving: Vec<Worked> = numbers(partitions).iter().filter_map(|number| ours.remove(number)).collect();
         drop(ours);
         leaving.iter().for_each(|worked| worked.stop.cancel());

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 use rdkafka::util::Timeout;
 use sha2::{Digest, Sha256};
@@ -21,6 +22,7 @@ use crate::config::settings::Kafka;
 use crate::model::Lane;
 use crate::push::delivery::{chat_of, set_chat};
 use crate::push::{HandOverError, Target, Task};
+use crate::trace_context::TRACEPARENT;
 
 /// How long each step of a transaction may take.
 const STEP: Duration = Duration::from_secs(10);
@@ -92,8 +94,12 @@ impl HandOver {
     async fn fill(&self, producer: &Transactions, batch: &[Outgoing]) -> KafkaResult<()> {
         let keys: Vec<String> = batch.iter().map(|(task, _)| recipients(task)).collect();
         // Each is queued when it is first polled: in their order.
-        let written = join_all(batch.iter().zip(&keys).map(|((_, value), key)| {
-            let record = FutureRecord::to(&self.kafka.topic).key(key.as_str()).payload(value.as_slice());
+        let written = join_all(batch.iter().zip(&keys).map(|((task, value), key)| {
+            let mut record = FutureRecord::to(&self.kafka.topic).key(key.as_str()).payload(value.as_slice());
+            record.headers = task.trace.map(|trace| {
+                let value = trace.to_string();
+                OwnedHeaders::new().insert(Header { key: TRACEPARENT, value: Some(&value) })
+            });
             producer.send(record, Timeout::After(STEP))
         }))
         .await;

@@ -2,7 +2,7 @@
 //!
 //! `consumer` reads the topic and shares its partitions with the other gateways of the group; `partition` holds what was read of one,
 //! `worker` hands it over, `batch` says how far it is done. `producer` writes, `dead_letter` what it writes of a refused task. `client` is
-//! what both ends are made with; `retention` asks how long the topic keeps what we remember.
+//! what both ends are made with; `outage` says when trouble is an alarm; `retention` asks how long the topic keeps what we remember.
 //!
 //! Nothing here decides whether a task was sent before: that is the barrier's (`store/pushes.rs`). So whatever is read twice, by a
 //! replay, a rebalance or a crash, goes out once.
@@ -12,6 +12,7 @@ mod client;
 mod consumer;
 mod dead_letter;
 mod handover;
+mod outage;
 mod partition;
 mod producer;
 mod results;
@@ -30,7 +31,7 @@ use self::handover::HandOver;
 use self::producer::Producer;
 use self::results::Reporter;
 use self::worker::Worker;
-use super::{Desk, HandOverError, KafkaFault, Task};
+use super::{Desk, HandOverError, KafkaFault, Retention, Task};
 use crate::config::{Settings, settings};
 use crate::records::Records;
 use crate::stop::Stop;
@@ -81,6 +82,14 @@ impl Kafka {
         let hand_over = Arc::new(HandOver::new(&kafka));
         let (keep, view) = (settings.push.keep, Arc::default());
         Ok(Some(Self { settings: kafka, keep, worker, reporter, hand_over, view }))
+    }
+
+    /// Asks the brokers how long they keep the tasks; `None` without `[kafka]`.
+    ///
+    /// # Errors
+    /// They don't say, or nobody lets us ask.
+    pub async fn retention(settings: &Settings) -> Option<Result<Retention, KafkaFault>> {
+        Some(retention::ask(settings.kafka.as_ref()?, settings.push.keep).await)
     }
 
     /// How things stand, for `/readyz` and `/metrics`.

@@ -10,23 +10,30 @@ use tracing::{debug, warn};
 use super::client;
 use crate::config::settings::Kafka;
 use crate::config::units::show;
+use crate::push::{KafkaFault, Retention};
 
 /// How long the brokers have to say.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Warns where it does. Where the brokers don't say, nothing is said: they may be away, or keep it to themselves.
 pub(super) async fn warn_if_longer(kafka: &Kafka, keep: Duration) {
-    match kept(kafka).await {
-        Ok(kept) if kept.is_none_or(|kept| kept > keep) => warn!(
-            topic = kafka.topic,
-            kept = kept.map_or_else(|| "for ever".to_owned(), show),
-            remembered = show(keep),
-            "the topic keeps tasks longer than [push] keep: read again from its beginning, the oldest would be sent again; \
-             lengthen [push] keep, or shorten the topic's retention.ms"
-        ),
+    match ask(kafka, keep).await {
+        Ok(Retention { kept, remembered, is_longer: true }) => {
+            warn!(topic = kafka.topic, kept, remembered, "{}; {}", Retention::LONGER, Retention::MEND);
+        }
         Ok(_) => {}
         Err(error) => debug!(topic = kafka.topic, %error, "how long the topic keeps tasks is not known"),
     }
+}
+
+/// Asks the brokers.
+pub(super) async fn ask(kafka: &Kafka, keep: Duration) -> Result<Retention, KafkaFault> {
+    let kept = kept(kafka).await.map_err(super::fault)?;
+    Ok(Retention {
+        kept: kept.map_or_else(|| "for ever".to_owned(), show),
+        remembered: show(keep),
+        is_longer: kept.is_none_or(|kept| kept > keep),
+    })
 }
 
 /// How long the topic keeps a record; `None`: for ever.

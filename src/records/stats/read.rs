@@ -6,6 +6,7 @@ use jiff::civil::Date;
 use serde::Serialize;
 use sqlx::any::AnyRow;
 use sqlx::{Any, QueryBuilder, Row as _};
+use utoipa::ToSchema;
 
 use super::tally::{COLUMNS, Counts, Hit, number_of};
 use crate::records::page::{Cursor, Page};
@@ -23,7 +24,7 @@ pub struct Scope {
 }
 
 /// A day's statistics.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Stats {
     /// `2026-11-29`
     pub date: String,
@@ -39,7 +40,7 @@ pub struct Stats {
 }
 
 /// A chat's.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ChatStats {
     /// App id.
     pub app: String,
@@ -53,7 +54,7 @@ pub struct ChatStats {
 }
 
 /// A rule's.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct RuleStats {
     /// App id.
     pub app: String,
@@ -71,11 +72,11 @@ pub struct RuleStats {
 }
 
 /// What messages came, and what became of them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct Figures {
     /// What members wrote.
     pub messages: i64,
-    /// By what it set off (see [`Hit`]); every word is there.
+    /// By what it set off; every word is there.
     pub hits: BTreeMap<&'static str, i64>,
     /// Copies that were stopped.
     pub duplicates: i64,
@@ -85,7 +86,7 @@ pub struct Figures {
 }
 
 /// Replies, how they ended, and how long that took.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct Replies {
     /// Replies; those that ended in no way yet are waiting.
     pub replies: i64,
@@ -97,14 +98,14 @@ pub struct Replies {
     pub dead: i64,
     /// Not sent, by our choice.
     pub dropped: i64,
-    /// Delivered of those that ended, 0 to 1; `None` where none did.
+    /// Delivered of those that ended, 0 to 1; null where none did.
     pub success_rate: Option<f64>,
-    /// From a message's arrival to the delivery of its reply; `None` where none was delivered.
+    /// From a message's arrival to the delivery of its reply; null where none was delivered.
     pub latency_ms: Option<Latencies>,
 }
 
 /// Latencies in ms. The mean is exact, the others are off by 3.2 % at most.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Latencies {
     /// Mean.
     pub mean: u64,

@@ -40,6 +40,7 @@ fn reply(route: RouteDigest, bound: bool) -> Delivery {
         expires_at: 0,
         received_at: 0,
         queued_at: 0,
+        trace: None,
     }
 }
 

@@ -130,6 +130,7 @@ impl Scene {
                 expires_at: now_ms() + 600_000,
                 received_at: message.received_at,
                 queued_at: message.received_at,
+                trace: None,
             };
             change(&mut delivery);
             delivery
@@ -236,6 +237,7 @@ impl Scene {
                 webhook_hosts: vec!["127.0.0.1".to_owned()],
             },
             kafka: None,
+            telemetry: None,
             store: settings::Store {
                 backend: settings::Backend::Embedded,
                 path: PathBuf::new(),
@@ -295,5 +297,6 @@ fn message(chat: &str, n: usize) -> Message {
         sent_at: None,
         received_at: now_ms(),
         response_url: None,
+        trace: None,
     }
 }

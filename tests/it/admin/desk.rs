@@ -93,6 +93,7 @@ impl Desk {
             alarms: Alarms::unheard(Arc::default()),
             metrics: Arc::default(),
             kafka: None,
+            spans: Default::default(),
             health: Arc::default(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
@@ -131,7 +132,13 @@ impl Desk {
         let retain = Duration::from_secs(3600);
         let zone = records.zone().clone();
         let database = Database { url: Secret::default(), retain, journal_limit: 1000, zone, stats_retain: retain };
-        Flusher::new(store, records, Arc::default(), &database, Telemetry { alarms, metrics, health })
+        Flusher::new(
+            store,
+            records,
+            Arc::default(),
+            &database,
+            Telemetry { alarms, metrics, health, spans: Default::default() },
+        )
     }
 
     /// Carries what is in the journal now into the records: what a flusher does when it is told to stop.
@@ -172,6 +179,7 @@ impl Desk {
             expires_at: now_ms() + 600_000,
             received_at: message.received_at,
             queued_at: message.received_at,
+            trace: None,
         };
         let detail = json!({"rule": "echo", "trigger": "command", "action": "reply", "outcome": "queued",
             "reason": null, "replies": [{"id": id, "digest": "d"}], "elapsed_ms": 1});
@@ -251,6 +259,7 @@ fn message(chat: &str, msg_id: &str, request_id: &str) -> Message {
         sent_at: None,
         received_at: now_ms(),
         response_url: None,
+        trace: None,
     }
 }
 

@@ -17,7 +17,7 @@ use wecom_gateway::store::{
     Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Pushes,
     Remembered, Result, Settle, Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
-use wecom_gateway::telemetry::Metrics;
+use wecom_gateway::telemetry::{Metrics, Spans};
 
 use super::client::Client;
 use super::endpoint::every_kind;
@@ -115,9 +115,15 @@ impl Bare {
         let metrics = Arc::new(Metrics::default());
         let alarms = Alarms::unheard(metrics.clone());
         let intake = Intake::new(store.clone(), None, alarms, metrics.clone());
-        let router =
-            Ingress::new(InForce::new(settings).unwrap(), intake, Arc::default(), metrics.clone(), Arc::default())
-                .router();
+        let router = Ingress::new(
+            InForce::new(settings).unwrap(),
+            intake,
+            Arc::default(),
+            metrics.clone(),
+            Arc::default(),
+            Spans::default(),
+        )
+        .router();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(listener.local_addr().unwrap());
         // Ends with the test's runtime.

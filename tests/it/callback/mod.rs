@@ -4,10 +4,10 @@
 //! What every answer must be, whatever was asked, is checked where answers are received ([`client`]).
 
 mod arbitrary;
-mod client;
+pub mod client;
 mod crypto;
 mod duplicates;
-mod endpoint;
+pub mod endpoint;
 mod envelope;
 mod events;
 pub mod gated;
@@ -15,7 +15,7 @@ mod handshake;
 mod http;
 mod payload;
 mod refusals;
-mod seal;
+pub mod seal;
 
 pub use seal::percent_encoded;
 mod webhook;

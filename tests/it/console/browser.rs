@@ -1,4 +1,4 @@
-//! A real Chromium, headless, driven by its WebDriver (w3.org/TR/webdriver2): the five calls that these tests need.
+//! A real Chromium, headless, driven by its WebDriver (w3.org/TR/webdriver2): the few calls that these tests need.
 //!
 //! Everything is waited for by what stands on the page; nothing sleeps. A missing browser fails the test.
 
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 /// How long a page may take to show what is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,6 +37,7 @@ pub struct Browser {
     driver: Child,
     http: reqwest::Client,
     session: String,
+    downloads: TempDir,
 }
 
 impl Browser {
@@ -53,13 +55,15 @@ impl Browser {
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
         let switches: Vec<String> =
             SWITCHES.iter().map(|switch| switch.to_string()).chain([format!("--lang={language}")]).collect();
-        let options = json!({"args": switches, "prefs": {"intl.accept_languages": language}});
+        let downloads = TempDir::new().expect("a folder");
+        let options = json!({"args": switches, "prefs": {"intl.accept_languages": language,
+            "download.default_directory": downloads.path()}});
         let wanted = json!({"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options,
             "goog:loggingPrefs": {"browser": "ALL"}}}});
         let answer = http.post(format!("{base}/session")).json(&wanted).send().await.expect("chromedriver answers");
         let answer: Value = answer.json().await.expect("JSON");
         let id = answer["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("no Chromium: {answer}"));
-        Self { driver, http, session: format!("{base}/session/{id}") }
+        Self { driver, http, session: format!("{base}/session/{id}"), downloads }
     }
 
     async fn call(&self, path: &str, body: Value) -> Result<Value, String> {
@@ -143,6 +147,17 @@ impl Browser {
         let id = found[ELEMENT].as_str().expect("an element").to_owned();
         self.call(&format!("/element/{id}/clear"), json!({})).await.expect("cleared");
         self.call(&format!("/element/{id}/value"), json!({"text": text})).await.expect("written");
+    }
+
+    /// What is in a file that the page saves, once it is there.
+    pub async fn saved(&self, name: &str) -> String {
+        let (file, end) = (self.downloads.path().join(name), Instant::now() + PATIENCE);
+        // It has another name until it is whole.
+        while !file.exists() {
+            assert!(Instant::now() < end, "not saved: {name}");
+            tokio::task::yield_now().await;
+        }
+        std::fs::read_to_string(file).expect("a text")
     }
 
     /// What the page's scripts complained of, but for requests that were refused.

@@ -1,6 +1,7 @@
 //! The console in a real browser: each page, each action, both languages, both themes, a phone's width.
 
 mod browser;
+mod stats;
 
 use browser::Browser;
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
 //! Gateways on one store, behind one address, between a fake WeCom that calls and sees everything.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -125,6 +126,11 @@ impl Fleet {
             fleet.start(place, None).await;
         }
         fleet
+    }
+
+    /// From now on WeCom calls at this address, whoever leads from there to the gateways.
+    pub fn call_at(&mut self, address: SocketAddr) {
+        self.caller = self.caller.clone().at(format!("http://{address}/callback/{APP}"));
     }
 
     pub fn size(&self) -> usize {

@@ -22,5 +22,5 @@ mod pushes;
 mod rolling;
 mod soak;
 mod stopped;
-mod traffic;
-mod verdict;
+pub mod traffic;
+pub mod verdict;

@@ -2,7 +2,8 @@
 
 use wecom_gateway::sim::Options;
 
-use super::topics::{Topics, task, text_of};
+use super::topics::Topics;
+use super::{task, text_of};
 use crate::kafka_broker::KafkaBroker;
 use crate::world::{On, TEST, World, key};
 

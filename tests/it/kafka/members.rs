@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use wecom_gateway::sim::{FakeWeCom, Options};
 
-use super::topics::{Topics, task, text_of};
+use super::topics::Topics;
+use super::{task, text_of};
 use crate::crash::fleet::{Fleet, Setup, chats};
-use crate::world::{On, key};
+use crate::world::{On, TEST, World, key};
 
 /// Chats, each in a partition of its own.
 const CHATS: i32 = 4;
@@ -74,4 +76,50 @@ async fn members_that_join_leave_and_die_send_each_task_once() {
         fleet.end().await;
     };
     tokio::time::timeout(BOUND, test).await.expect("within its time");
+}
+
+/// What was handed over by the time that a partition goes is committed as it goes: its next owner begins behind it. Nothing else commits
+/// within this test, and tasks come all the while, so some are always done and not yet committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_changes_hands_in_order_is_not_read_again() {
+    let test = async {
+        let (_broker, topics) = Topics::new(2).await;
+        let chats = chats(40);
+        let names: Vec<&str> = chats.iter().map(String::as_str).collect();
+        let world = World::with(On::Redis, &names, Options::default(), |_, scenario| {
+            let options = json!({"auto.commit.interval.ms": 3_600_000, "heartbeat.interval.ms": 300});
+            topics.read_by(scenario).set("kafka", "options", options)
+        })
+        .await;
+        let mut written = 0;
+        let mut write = async || {
+            for partition in 0..2 {
+                let tasks: Vec<_> = (written..written + 20)
+                    .map(|n| task(&format!("p{partition}-{n}"), names[n % 20 * 2 + partition as usize]))
+                    .collect();
+                topics.write(partition, &tasks).await;
+            }
+            written += 20;
+        };
+        write().await;
+        world.fake.until(|fake| fake.arrivals() > 0).await;
+        let second = world.second().await;
+        while world.metric_of(&second, "kafka{kind=\"partitions\"}").await == 0 {
+            write().await;
+        }
+        write().await;
+        let count = |result: &str| format!("push_tasks_total{{source=\"kafka\",result=\"{result}\"}}");
+        let (mut taken, mut again) = (0, tokio::time::interval(Duration::from_millis(20)));
+        while taken < 2 * written as u64 {
+            again.tick().await;
+            taken = 0;
+            for app in [&world.app, &second] {
+                assert_eq!(world.metric_of(app, &count("repeat")).await, 0, "read again");
+                taken += world.metric_of(app, &count("taken")).await;
+            }
+        }
+        second.stop().await;
+        world.end().await;
+    };
+    tokio::time::timeout(TEST, test).await.expect("within its time");
 }

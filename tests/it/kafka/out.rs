@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use wecom_gateway::sim::Options;
 use wecom_gateway::sim::behaviour::Answer;
 
-use super::topics::{Topics, task, text_of};
+use super::topics::Topics;
+use super::{task, text_of};
 use crate::kafka_broker::KafkaBroker;
 use crate::on_both_stores;
 use crate::pushes::command;

@@ -3,7 +3,8 @@
 use serde_json::Value;
 use wecom_gateway::sim::Options;
 
-use super::topics::{Topics, task, text_of};
+use super::topics::Topics;
+use super::{task, text_of};
 use crate::on_both_stores;
 use crate::world::{On, TEST, World, key};
 

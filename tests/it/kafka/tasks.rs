@@ -5,7 +5,9 @@ use rdkafka::message::Headers;
 use serde_json::json;
 use wecom_gateway::sim::Options;
 
-use super::topics::{Topics, task, text_of};
+use super::topics::Topics;
+use super::{task, text_of};
+use crate::collector::Collector;
 use crate::on_both_stores;
 use crate::world::{On, World, key};
 
@@ -16,6 +18,7 @@ on_both_stores!(
     the_same_task_by_http_and_kafka_goes_out_once,
     tasks_of_an_aborted_transaction_are_never_seen,
     a_stop_commits_what_is_done,
+    a_task_by_way_of_the_topic_stays_in_its_trace,
 );
 
 /// A gateway with robots in these chats that reads the topics.
@@ -150,4 +153,24 @@ async fn a_stop_commits_what_is_done(on: On) {
     let fake = world.stop_while(|_| {}).await;
     assert!(topics.is_done().await);
     fake.stop().await;
+}
+
+async fn a_task_by_way_of_the_topic_stays_in_its_trace(on: On) {
+    let (_broker, topics) = Topics::new(1).await;
+    let collector = Collector::start().await;
+    let otlp = collector.url().to_owned();
+    let shape = |_: &_, scenario| topics.read_by(scenario).set("telemetry", "otlp", otlp);
+    let world = World::with(on, &["c1"], Options::default(), shape).await;
+    let (trace, span) = ("0af7651916cd43dd8448eb211c80319c", "00f067aa0ba902b7");
+    let answer = reqwest::Client::new()
+        .post(format!("http://{}/api/v1/push", world.app.admin_addr()))
+        .header("traceparent", format!("00-{trace}-{span}-01"))
+        .json(&json!({"via": "kafka", "tasks": [task("t1", "c1")]}))
+        .send();
+    assert_eq!(answer.await.unwrap().status(), 202);
+    let spans = collector.until_spans(|spans| spans.iter().any(|span| span.name == "deliver")).await;
+    assert!(spans.iter().all(|span| span.trace == trace), "{spans:#?}");
+    let push = spans.iter().find(|span| span.name == "push").expect("its span at the desk");
+    assert_eq!((push.parent.as_str(), push.says["source"].as_str()), (span, "kafka"));
+    world.end().await;
 }

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use wecom_gateway::sim::Scenario;
 
 use crate::kafka_broker::KafkaBroker;
-use crate::world::APP;
 
 /// A broker has so long to answer.
 const ANSWERS: Duration = Duration::from_secs(30);
@@ -22,20 +21,9 @@ static TOPICS: AtomicU32 = AtomicU32::new(0);
 
 /// A topic of tasks and those beside it; its group is named after it.
 pub struct Topics {
-    brokers: String,
+    pub brokers: String,
     pub tasks: String,
     partitions: i32,
-}
-
-/// A text for a chat of [`APP`].
-pub fn task(id: &str, chat: &str) -> Value {
-    let message = json!({"msgtype": "text", "text": {"content": text_of(id)}});
-    json!({"task_id": id, "app": APP, "target": {"chat": chat}, "message": message})
-}
-
-/// What [`task`] says.
-pub fn text_of(id: &str) -> String {
-    format!("text of {id}")
 }
 
 impl Topics {

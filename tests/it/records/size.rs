@@ -104,9 +104,9 @@ async fn five_million_lines_in_sqlite() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a measurement; takes some ten minutes"]
+#[ignore = "a measurement; takes some twenty minutes"]
 async fn five_million_lines_in_mariadb() {
-    let database = MariaDb::alone().await;
+    let database = MariaDb::measured().await;
     let records = Records::open(&database.url()).await.expect("opens");
     measure("mariadb", &records).await;
     println!("mariadb: {} MiB", database.size() >> 20);

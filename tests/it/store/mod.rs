@@ -89,6 +89,7 @@ pub fn arrival(chat: &str, sender: &str, msg_id: &str, request_id: &str) -> Arri
         sent_at: None,
         received_at: now_ms(),
         response_url: None,
+        trace: None,
     };
     Arrival { lane: Lane::of_sender(APP, chat, sender), message, max_age: LONG, mark_ttl: LONG, depth_limit: 100 }
 }
@@ -115,6 +116,7 @@ pub fn reply(request_id: &str, chat: &str, seq: usize, text: &str) -> Delivery {
         expires_at: now_ms() + 60_000,
         received_at: now_ms(),
         queued_at: now_ms(),
+        trace: None,
     }
 }
 

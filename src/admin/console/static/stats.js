@@ -34,9 +34,9 @@ function parts({ total, rules, items, zone }) {
   const tile = (label, value, under) => el("section.card.tile", el("div.label", label), el("div.value", value), under && el("div.soft.small", under));
   const { latency_ms: slow } = total;
   return [
-    el("div.tiles", tile(t("messages"), count(total.messages), zone), tile(t("replies"), count(total.replies)), tile(t("success"), share(total.success_rate), ended(total)),
-      tile(t("copies"), count(total.duplicates)), tile(t("latency"), span(slow?.mean), slow && `${t("p50")} ${span(slow.p50)} · P95 ${span(slow.p95)} · P99 ${span(slow.p99)}`)),
-    card(t("hits"), bars(Object.entries(total.hits).filter(([, hits]) => hits > 0).map(([word, hits]) => [meaning(word), hits]))),
+    el("div.tiles.five", tile(t("messages"), count(total.messages), zone), tile(t("replies"), count(total.replies)), tile(t("success"), share(total.success_rate), ended(total)),
+      tile(t("copies"), count(total.duplicates)), tile(t("latency"), span(slow?.mean), slow && late(slow))),
+    card(t("hits"), bars(Object.entries(total.hits).filter(([, hits]) => hits > 0).sort(([, one], [, other]) => other - one).map(([word, hits]) => [meaning(word), hits]))),
     rules.length > 0 && card(t("by_rule"), table(columns([
       { label: t("rule"), of: (one) => el("div", one.rule, el("div.under", `${one.app} · ${meaning(one.trigger)}`)) },
       { label: t("hits"), number: true, of: (one) => `${count(one.hits)} (${share(one.hit_rate)})` }]), rules)),
@@ -49,6 +49,10 @@ function parts({ total, rules, items, zone }) {
 
 const ended = ({ unknown, dead, dropped }) => [["unknown", unknown], ["dead", dead], ["dropped", dropped]].filter(([, number]) => number > 0)
   .map(([word, number]) => `${meaning(word)} ${count(number)}`).join(" · ");
+
+// A figure and its unit stay together.
+const late = ({ p50, p95, p99 }) => [[t("p50"), p50], ["P95", p95], ["P99", p99]]
+  .map(([name, ms], n) => [n > 0 && " · ", el("span.whole", `${name} ${span(ms)}`)]);
 
 const columns = (first) => [...first,
   { label: t("replies"), number: true, of: (one) => count(one.replies) },

@@ -41,7 +41,7 @@ const WORDS = {
   settle_ask: ["{0}：{1} 条", "{0}: {1} deliveries"], resend_hint: ["原样再发一次。如果其实已经送达，对方会看到两次。", "The same message is sent once more. Where it did arrive, people see it twice."],
   discard_hint: ["不再处理，记为放弃。", "Nobody misses it; it is recorded as discarded."], delivered_hint: ["以你的话为准，记为已送达。", "On your word it counts as delivered."], settled_done: ["完成 {0} 条", "{0} settled"], settled_some: ["完成 {0} 条，{1} 条没有成功：{2}", "{0} settled, {1} were not: {2}"],
 
-  day: ["日期", "Day"], messages: ["消息", "Messages"], replies: ["回复", "Replies"], hits: ["命中", "Hits"], success: ["送达率", "Delivered"], copies: ["拦下的重复", "Copies stopped"], mean: ["平均", "mean"],
+  day: ["日期", "Day"], messages: ["消息", "Messages"], replies: ["回复", "Replies"], hits: ["命中", "Hits"], success: ["送达率", "Delivered"], copies: ["拦下的重复", "Copies stopped"], mean: ["平均", "Mean"],
   stats_none: ["这一天没有消息", "No messages on that day"], stats_none_hint: ["换一天看看。", "Choose another day."], by_rule: ["按触发", "By trigger"], by_chat: ["按会话", "By chat"], csv: ["导出 CSV", "CSV"], rule: ["触发", "Trigger"],
 
   callback_url: ["回调地址", "Callback path"], kind: ["类型", "Kind"], access_token: ["access_token", "access_token"], hold: ["整体暂停", "Held"], held_no: ["没有", "no"], trusted_address: ["可信 IP", "Trusted address"], trusted_ok: ["没有被拒绝过", "nothing refused"],
@@ -79,7 +79,7 @@ const MEANINGS = {
   duplicate: ["重复", "duplicate"], dropped: ["已丢弃", "dropped"], unknown: ["结果未知", "unknown"], resent: ["已重发", "resent"],
   accepted: ["收到并存下", "taken"], pushed: ["推送入队", "push queued"], expired: ["过期", "given up"], handled: ["处理完", "handled"], answered: ["迟到的回复", "late answer"], retried: ["再试", "tried again"], settled: ["发送结束", "send ended"], operated: ["人工处理", "by an operator"],
   group_robot: ["群机器人", "group robot"], app: ["自建应用", "app"], aibot: ["智能机器人", "smart robot"], json: ["JSON 网关", "JSON gateway"],
-  command: ["命令", "command"], keyword: ["关键词", "keyword"], mention: ["@机器人", "mention"], binding: ["绑定", "binding"], chatter: ["闲聊", "chatter"],
+  command: ["命令", "command"], keyword: ["关键词", "keyword"], mention: ["@机器人", "mention"], binding: ["绑定", "binding"], chatter: ["闲聊", "chatter"], sensitive: ["敏感词", "sensitive"], event: ["事件", "event"], other: ["其他", "other"],
 };
 export const meaning = (word) => MEANINGS[word]?.[isChinese() ? 0 : 1] ?? word;
 

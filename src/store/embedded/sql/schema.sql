@@ -53,7 +53,7 @@ CREATE TABLE IF NOT EXISTS sessions (
     expires_at INTEGER NOT NULL,
     -- When it was last forgotten on demand.
     forgotten  INTEGER NOT NULL DEFAULT 0,
-    -- When `body` ends, where that may be before it is to be known no longer that it was forgotten; else with its row.
+    -- When `body` ends where it is known for longer that it was forgotten; else with its row.
     ends       INTEGER
 ) STRICT;
 

@@ -1,0 +1,205 @@
+// A team's own service behind the gateway, for actions of type "http": it takes orders, each once.
+//
+//	cd examples/go && ORDERS_SECRET=s3cret go run . -listen 127.0.0.1:9000 -data orders.jsonl
+//
+// The app's file has for it what examples/python/orders.py shows.
+//
+// Two things are worth copying. A request counts only if its signature holds, and not for long. And the gateway asks again about
+// a message when it died over the answer, under the same Idempotency-Key: so order and answer are kept under that key, in one
+// line of one file, and whoever asks again gets the same answer without a second order.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	maxBody = 1 << 20
+	maxAge  = 5 * time.Minute
+)
+
+// Request is what of an action request matters here.
+type Request struct {
+	Command *struct {
+		Name string `json:"name"`
+		Args struct {
+			Item string `json:"item"`
+		} `json:"args"`
+	} `json:"command"`
+	Sender struct {
+		Key string `json:"key"`
+	} `json:"sender"`
+}
+
+// Answer is what the gateway says in the chat, and what it remembers for this member there.
+type Answer struct {
+	Text string         `json:"text"`
+	Vars map[string]any `json:"vars,omitempty"`
+}
+
+// Order is a line of the file: what was done, and what was answered.
+type Order struct {
+	Key    string `json:"key"`
+	Number int    `json:"number,omitempty"`
+	Member string `json:"member,omitempty"`
+	Item   string `json:"item,omitempty"`
+	Answer Answer `json:"answer"`
+}
+
+// Orders are what the file holds.
+type Orders struct {
+	mutex   sync.Mutex
+	file    *os.File
+	answers map[string]Answer
+	last    int
+}
+
+// open reads the file; a line that a crash cut off was answered to nobody and goes.
+func open(path string) (*Orders, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	orders := &Orders{file: file, answers: map[string]Answer{}}
+	reader, end := bufio.NewReader(file), int64(0)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var order Order
+		if err == nil {
+			err = json.Unmarshal(line, &order)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s, byte %d: %w", path, end, err)
+		}
+		orders.keep(order)
+		end += int64(len(line))
+	}
+	if err := file.Truncate(end); err != nil {
+		return nil, err
+	}
+	_, err = file.Seek(end, io.SeekStart)
+	return orders, err
+}
+
+func (orders *Orders) keep(order Order) {
+	orders.answers[order.Key] = order.Answer
+	if order.Number > orders.last {
+		orders.last = order.Number
+	}
+}
+
+// answer is the answer to this request: the one it had, or a new one that is on the disk before anybody hears it.
+func (orders *Orders) answer(key string, request Request) (Answer, error) {
+	// The same key at the same time waits here, and then finds the answer.
+	orders.mutex.Lock()
+	defer orders.mutex.Unlock()
+	if known, ok := orders.answers[key]; ok {
+		return known, nil
+	}
+	order := Order{Key: key, Answer: Answer{Text: "发送 /order 商品名 下单。"}}
+	if command := request.Command; command != nil && command.Name == "order" {
+		order.Number, order.Member, order.Item = orders.last+1, request.Sender.Key, command.Args.Item
+		order.Answer.Text = fmt.Sprintf("已下单：%s，订单号 %d", order.Item, order.Number)
+		order.Answer.Vars = map[string]any{"last_order": order.Number}
+	}
+	line, err := json.Marshal(order)
+	if err != nil {
+		return Answer{}, err
+	}
+	if _, err := orders.file.Write(append(line, '\n')); err != nil {
+		// What of the line is there nobody can say: only a start that reads the file anew goes on from here.
+		log.Fatal(err)
+	}
+	if err := orders.file.Sync(); err != nil {
+		log.Fatal(err)
+	}
+	orders.keep(order)
+	return order.Answer, nil
+}
+
+// isGenuine tells whether the gateway sent these bytes, and not long ago.
+func isGenuine(header http.Header, body []byte, secret string) bool {
+	timestamp := header.Get("X-Gateway-Timestamp")
+	seconds, err := strconv.ParseInt(timestamp, 10, 64)
+	if age := time.Since(time.Unix(seconds, 0)); err != nil || age > maxAge || age < -maxAge {
+		return false
+	}
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(timestamp + "."))
+	mac.Write(body)
+	signed := "sha256=" + hex.EncodeToString(mac.Sum(nil))
+	return hmac.Equal([]byte(signed), []byte(header.Get("X-Gateway-Signature")))
+}
+
+func handler(orders *Orders, secret string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		key := r.Header.Get("Idempotency-Key")
+		var request Request
+		switch {
+		case err != nil:
+			http.Error(w, "the body can't be read", http.StatusRequestEntityTooLarge)
+			return
+		case r.Method != http.MethodPost:
+			http.Error(w, "POST alone", http.StatusMethodNotAllowed)
+			return
+		case !isGenuine(r.Header, body, secret):
+			http.Error(w, "the signature does not hold", http.StatusForbidden)
+			return
+		case key == "" || json.NewDecoder(bytes.NewReader(body)).Decode(&request) != nil:
+			http.Error(w, "no action request", http.StatusBadRequest)
+			return
+		}
+		answer, err := orders.answer(key, request)
+		if err != nil {
+			log.Print(err)
+			http.Error(w, "it could not be done", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			log.Print(err)
+		}
+	}
+}
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:9000", "address to listen on")
+	data := flag.String("data", "orders.jsonl", "the file that orders are kept in")
+	flag.Parse()
+	secret := os.Getenv("ORDERS_SECRET")
+	if secret == "" {
+		log.Fatal("set ORDERS_SECRET to the action's secret")
+	}
+	orders, err := open(*data)
+	if err != nil {
+		log.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", *listen)
+	if err != nil {
+		log.Fatal(err)
+	}
+	http.HandleFunc("/bot", handler(orders, secret))
+	fmt.Printf("orders at http://%s/bot\n", listener.Addr())
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second}
+	log.Fatal(server.Serve(listener))
+}
