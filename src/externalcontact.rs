@@ -21,10 +21,14 @@ const MAX_ANSWER: usize = 1024 * 1024;
 pub enum Refusal {
     /// WeCom knows no such contact or group of this corp.
     Unknown,
-    /// Not now.
+    /// Not now: WeCom says so, or this side could not ask.
     Busy(String),
+    /// No answer that could be read. It may be about this question alone.
+    Odd(String),
     /// Not to this app.
     Forbidden(String),
+    /// Not with this secret: the access token was refused, and the one after it too.
+    BadToken(String),
 }
 
 impl From<StoreError> for Refusal {
@@ -74,7 +78,7 @@ impl ExternalContact {
         }
         self.tokens.refused(api, &token).await;
         let fresh = self.token(api).await?;
-        if fresh == token { judge(answer) } else { judge(read(request(&fresh)).await?) }
+        judge(if fresh == token { answer } else { read(request(&fresh)).await? })
     }
 
     async fn token(&self, api: &Arc<Api>) -> Result<Secret, Refusal> {
@@ -85,18 +89,18 @@ impl ExternalContact {
 
 /// The JSON that a request was answered with.
 async fn read(request: RequestBuilder) -> Result<Value, Refusal> {
-    let busy = |error: reqwest::Error| Refusal::Busy(error.without_url().to_string());
-    let mut answer = request.send().await.map_err(busy)?;
+    let odd = |error: reqwest::Error| Refusal::Odd(error.without_url().to_string());
+    let mut answer = request.send().await.map_err(odd)?;
     let status = answer.status();
     let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(busy)? {
+    while let Some(chunk) = answer.chunk().await.map_err(odd)? {
         if body.len() + chunk.len() > MAX_ANSWER {
-            return Err(Refusal::Busy(format!("an answer of more than {MAX_ANSWER} bytes")));
+            return Err(Refusal::Odd(format!("an answer of more than {MAX_ANSWER} bytes")));
         }
         body.extend_from_slice(&chunk);
     }
     // The parser's words may quote the body, which tells who somebody is.
-    serde_json::from_slice(&body).map_err(|_| Refusal::Busy(format!("HTTP {status} without JSON")))
+    serde_json::from_slice(&body).map_err(|_| Refusal::Odd(format!("HTTP {status} without JSON")))
 }
 
 /// By errcode (document/path/90313): nobody there, not now, or not by this app.
@@ -107,8 +111,11 @@ fn judge(answer: Value) -> Result<Value, Refusal> {
         // Bad or foreign id, no friend relation, no such group of this corp.
         Some(40050 | 40058 | 40096 | 40165 | 40166 | 49008 | 84061 | 86001 | 86003) => Err(Refusal::Unknown),
         Some(code @ (-1 | 45009 | 45033)) => Err(Refusal::Busy(format!("errcode {code}"))),
-        Some(code) => Err(Refusal::Forbidden(format!("errcode {code}: {}", errmsg()))),
-        None => Err(Refusal::Busy("an answer without an errcode".to_owned())),
+        Some(code) => {
+            let why = format!("errcode {code}: {}", errmsg());
+            Err(if refuses_token(code) { Refusal::BadToken(why) } else { Refusal::Forbidden(why) })
+        }
+        None => Err(Refusal::Odd("an answer without an errcode".to_owned())),
     }
 }
 
@@ -125,10 +132,16 @@ mod tests {
         for unknown in [84061, 40096, 40050, 49008] {
             assert_eq!(of(json!(unknown)), Err(Refusal::Unknown));
         }
-        for busy in [json!(-1), json!(45009), json!(45033), json!(null), json!("0")] {
-            assert!(matches!(of(busy.clone()), Err(Refusal::Busy(_))), "{busy}");
+        for busy in [-1, 45009, 45033] {
+            assert!(matches!(of(json!(busy)), Err(Refusal::Busy(_))), "{busy}");
         }
-        for forbidden in [48002, 60020, 40001, 84074, 301002] {
+        for odd in [json!(null), json!("0")] {
+            assert!(matches!(of(odd.clone()), Err(Refusal::Odd(_))), "{odd}");
+        }
+        for token in [40001, 40014, 42001] {
+            assert!(matches!(of(json!(token)), Err(Refusal::BadToken(why)) if why.contains("no privilege")), "{token}");
+        }
+        for forbidden in [48002, 60020, 84074, 301002] {
             assert!(matches!(of(json!(forbidden)), Err(Refusal::Forbidden(why)) if why.contains("no privilege")));
         }
     }

@@ -2,25 +2,38 @@
 //!
 //! Whole they go to the team's own services and to operators of scope `admin`, to nobody else: what others read passes
 //! through here, be it an API answer, a log line, an alarm's text or a reply into a group. What is masked is a Chinese mobile
-//! number: eleven digits, `1` and 3 to 9 in front, also as 3, 4 and 4 digits with blanks or dashes between, also behind `+86`;
-//! and a contact's `phone`, whatever it is. A longer run of digits is another number, and ids in hex stay whole.
+//! number: eleven digits of any width, `1` and 3 to 9 in front, also as 3, 4 and 4 digits with blanks, dashes, dots or brackets
+//! between, also behind `0` or `+86`; a contact's `phone`, whatever it is; and what a sentence captured as that ([`captured`]). A longer run
+//! of digits is another number, and ids in hex stay whole.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::member::{Contact, PHONE};
 
-/// A mobile number, maybe behind its country; digits of any width. What stands around it is looked at by [`is_apart`].
+/// A mobile number, maybe behind its country or a zero, and what stands between its groups. What stands around it is looked at by
+/// [`is_apart`], whether the two places agree by [`numbers`].
 static MOBILE: LazyLock<Regex> = LazyLock::new(|| {
+    // Blanks of any width, a few; one dash or dot between.
+    let blanks = r"[\p{Zs}\t\x{200B}-\x{200D}\x{2060}\x{FEFF}]{0,2}";
+    let between = format!(r"({blanks}[-.·－．‐‑‒–—−]?{blanks})");
+    let country = format!(r"(?:(?:[+＋]|[0０]{{2}})?[8８][6６]{between})?[0０]?");
     #[allow(clippy::expect_used)] // a constant, and read by every test
-    Regex::new(r"(?:[+＋]?[8８][6６][ \-]?)?([1１][3-9３-９]\d(?:[ \-]?\d{4}){2})").expect("a pattern")
+    Regex::new(&format!(r"{country}([(（]?[1１][3-9３-９]\d[)）]?{between}\d{{4}}{between}\d{{4}})"))
+        .expect("a pattern")
 });
 
-/// A hex text so long is an id or a digest, not prose around a number.
+/// What may be a dot between digits: in a number both places have one, in a decimal fraction one.
+const DOTS: [char; 3] = ['.', '．', '·'];
+
+/// A hex text so long is an id or a digest, not prose around a number; …
 const ID: usize = 16;
+/// … in groups with dashes between, a UUID.
+const UUID: usize = 32;
 
 /// The contact with every phone number masked.
 pub fn contact(contact: &Contact) -> Contact {
@@ -44,24 +57,61 @@ pub fn phone(phone: &str) -> String {
 
 /// A text with each mobile number in it masked.
 pub fn phones_in(text: &str) -> Cow<'_, str> {
-    let (mut out, mut copied, mut from) = (String::new(), 0, 0);
-    while let Some(found) = MOBILE.captures_at(text, from) {
-        let (Some(whole), Some(number)) = (found.get(0), found.get(1)) else { break };
-        if is_apart(text, whole.start(), whole.end()) {
-            let digits: String = number.as_str().chars().filter(|c| c.is_numeric()).collect();
-            out.push_str(&text[copied..number.start()]);
-            out.push_str(&phone(&digits));
-            (copied, from) = (whole.end(), whole.end());
-        } else {
-            // The next one may begin within.
-            from = whole.start() + text[whole.start()..].chars().next().map_or(1, char::len_utf8);
-        }
+    let (mut out, mut copied) = (String::new(), 0);
+    for number in numbers(text) {
+        let digits: String = text[number.clone()].chars().filter(|c| c.is_numeric()).collect();
+        out.push_str(&text[copied..number.start]);
+        out.push_str(&phone(&digits));
+        copied = number.end;
     }
     if copied == 0 {
         return Cow::Borrowed(text);
     }
     out.push_str(&text[copied..]);
     Cow::Owned(out)
+}
+
+/// A sentence by which somebody says who they are, as others see it: what it captured as the phone is masked whatever it is, a number
+/// that is but a part of what stands there too.
+pub fn captured(text: &str, captures: &Map<String, Value>) -> String {
+    let mut shown = text.to_owned();
+    for (name, value) in captures.iter().filter_map(|(name, value)| Some((name, value.as_str()?.trim()))) {
+        let masked = if name == PHONE { Cow::Owned(phone(value)) } else { phones_in(value) };
+        if !value.is_empty() && masked != value {
+            shown = shown.replace(value, &masked);
+        }
+    }
+    phones_in(&shown).into_owned()
+}
+
+/// The front of a text, `most` bytes of it at most: no number is cut in two, since its front would not look like one.
+pub fn cut(text: &str, most: usize) -> &str {
+    if text.len() <= most {
+        return text;
+    }
+    let end = text.floor_char_boundary(most);
+    // Far enough for the longest number and for what tells an id.
+    let seen = &text[..text.ceil_char_boundary(end.saturating_add(128))];
+    let through = numbers(seen).find(|number| number.start < end && end < number.end);
+    &text[..through.map_or(end, |number| number.start)]
+}
+
+/// Where mobile numbers stand, each without its country.
+fn numbers(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        while let Some(found) = MOBILE.captures_at(text, from) {
+            let (whole, number) = (found.get(0)?, found.get(2)?);
+            let dotted = |group| found.get(group).is_some_and(|between| between.as_str().contains(DOTS));
+            if dotted(3) == dotted(4) && is_apart(text, whole.start(), whole.end()) {
+                from = whole.end();
+                return Some(number.range());
+            }
+            // The next one may begin within.
+            from = whole.start() + text[whole.start()..].chars().next().map_or(1, char::len_utf8);
+        }
+        None
+    })
 }
 
 /// Every text in it with its phone numbers masked, names of fields too. A number is masked below `vars` alone, where actions
@@ -102,14 +152,17 @@ fn is_apart(text: &str, start: usize, end: usize) -> bool {
         return false;
     }
     let word = |c: &char| c.is_ascii_alphanumeric();
-    let in_one_piece = text[start..end].chars().all(|c| word(&c));
-    if !in_one_piece {
-        // Groups of hex digits between dashes are a UUID.
-        return !(text[start..end].contains('-') && left.into_iter().chain(right).any(|c| word(&c) || c == '-'));
+    let in_groups = text[start..end].contains('-');
+    if !in_groups && !text[start..end].chars().all(|c| word(&c)) {
+        return true;
     }
-    let around = before.chars().rev().take_while(word).chain(behind.chars().take_while(word));
-    let (letters, hex) = around.fold((0, true), |(n, hex), c| (n + 1, hex && c.is_ascii_hexdigit()));
-    !(hex && letters + (end - start) >= ID)
+    let piece = |c: &char| word(c) || in_groups && *c == '-';
+    // Near by is enough: however long a text is, it is walked once.
+    let (left, right) = (before.chars().rev().take(UUID), behind.chars().take(UUID));
+    let around = left.take_while(piece).chain(right.take_while(piece));
+    let own = text[start..end].chars().filter(word).count();
+    let (digits, hex) = around.filter(word).fold((own, true), |(n, hex), c| (n + 1, hex && c.is_ascii_hexdigit()));
+    !(hex && digits >= if in_groups { UUID } else { ID })
 }
 
 #[cfg(test)]
@@ -131,6 +184,15 @@ mod tests {
             ("１３８００１３８０００", "１３８****８０００"),
             ("{\"key\":\"13800138000\"}", "{\"key\":\"138****8000\"}"),
             ("sender_key\u{1b}[0m=\u{1b}[0m13800138000 x", "sender_key\u{1b}[0m=\u{1b}[0m138****8000 x"),
+            ("138.0013.8000 138－0013－8000 138–0013–8000", "138****8000 138****8000 138****8000"),
+            ("138\u{a0}0013\u{a0}8000 138\u{2011}0013\u{2011}8000", "138****8000 138****8000"),
+            ("138  0013  8000 138 - 0013 - 8000", "138****8000 138****8000"),
+            ("(138)00138000、（138）0013-8000", "138****8000、138****8000"),
+            ("013800138000 0086 138-0013-8000 (+86)13800138000", "0138****8000 0086 138****8000 (+86)138****8000"),
+            ("１３８－００１３－８０００", "１３８****８０００"),
+            ("138-0013-8000-5 tel138-0013-8000", "138****8000-5 tel138****8000"),
+            ("电话138.0013.8000。", "电话138****8000。"),
+            ("东经139.69171234度", "东经139.69171234度"),
             ("12800138000", "12800138000"),
             ("138001380001", "138001380001"),
             ("9913800138000", "9913800138000"),
@@ -157,6 +219,31 @@ mod tests {
         ] {
             assert_eq!(phones_in(id), id);
         }
+    }
+
+    #[test]
+    fn what_a_sentence_captured_as_the_phone_is_masked_whatever_it_is() {
+        for (text, field, value, want) in [
+            ("绑定手机号138001380001", "phone", "13800138000", "绑定手机号138****80001"),
+            ("座机010-12345678，谢谢", "phone", "010-12345678", "座机010*****5678，谢谢"),
+            ("绑定 138001380001", "mobile", "13800138000", "绑定 138****80001"),
+            ("我叫王五，电话13900139000", "name", "王五", "我叫王五，电话139****9000"),
+            ("空", "phone", "", "空"),
+        ] {
+            let captures = json!({field: value, "none": null}).as_object().cloned().unwrap();
+            assert_eq!(captured(text, &captures), want);
+        }
+    }
+
+    #[test]
+    fn no_cut_goes_through_a_number() {
+        let text = "电话13800138000。";
+        for (most, want) in [(100, text), (17, "电话13800138000"), (16, "电话"), (7, "电话"), (6, "电话"), (5, "电")]
+        {
+            assert_eq!(cut(text, most), want, "{most}");
+        }
+        assert_eq!(cut(&format!("{} 13800138000 {}", "x".repeat(90), "y".repeat(5000)), 95).len(), 91);
+        assert_eq!(cut("138001380001", 5), "13800");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A profile belongs to one sender_key within one app: external ids differ from corp to corp, so nothing is joined across
 //! apps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::model::encode;
@@ -44,6 +44,11 @@ pub struct Profile {
     pub user: Option<BoundUser>,
     /// Contact fields.
     pub contact: Contact,
+    /// Those of them that nobody set: callbacks told them, or WeCom.
+    pub told: BTreeSet<String>,
+    /// When the member was last forgotten on demand, by the store's clock in Unix ms, 0 where that is not known; `None` where
+    /// the store was not asked.
+    pub forgotten: Option<i64>,
 }
 
 /// A binding: who a member is in the business system, and for how long that is taken for granted.
@@ -61,6 +66,15 @@ impl Profile {
     /// The business system's id.
     pub fn user_id(&self) -> Option<&str> {
         self.user.as_ref().map(|user| user.id.as_str())
+    }
+
+    /// Takes the name that a message itself carries: younger than what earlier ones told, and below what anybody set.
+    pub fn hear_name(&mut self, name: &str) {
+        let is_set = self.contact.contains_key(NAME) && !self.told.contains(NAME);
+        if let Some(name) = field_value(name).filter(|_| !is_set) {
+            self.contact.insert(NAME.to_owned(), name);
+            self.told.insert(NAME.to_owned());
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::config::settings::{self, Settings};
-use crate::config::{self, Faults, Files};
+use crate::config::{self, Files, Unfit};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 
@@ -106,9 +106,9 @@ impl Reloaded {
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// The files have faults; the setup before stays in force.
-    #[error("{0}")]
-    Faults(#[from] Faults),
+    /// The files have faults, by themselves or beside what can't change; the setup before stays in force.
+    #[error(transparent)]
+    Files(#[from] Unfit),
     /// Rules that the checks let through.
     #[error(transparent)]
     Rules(#[from] RuleError),
@@ -172,12 +172,13 @@ impl Reloader {
 
     async fn read_and_swap(&self) -> Result<Reloaded, ReloadError> {
         let file = self.file.clone().ok_or(ReloadError::NoFile)?;
+        let before = self.in_force.now();
+        let stands = before.settings.clone();
         // Files may lie on a slow disk.
-        let read = tokio::task::spawn_blocking(move || config::load(&file)).await;
-        let Ok(settings) = read else { return Err(ReloadError::NoFile) };
-        let (mut settings, before) = (settings?, self.in_force.now());
-        let mut reloaded = compare(&before.settings, &settings);
-        reloaded.needs_restart = settings.keep_what_stands(&before.settings);
+        let read = tokio::task::spawn_blocking(move || config::load_beside(&file, &stands)).await;
+        let Ok(read) = read else { return Err(ReloadError::NoFile) };
+        let (settings, needs_restart) = read?;
+        let reloaded = Reloaded { needs_restart, ..compare(&before.settings, &settings) };
         self.in_force.0.store(Arc::new(Setup::new(settings, Some(&before))?));
         Ok(reloaded)
     }

@@ -104,8 +104,9 @@ fn pause(asked: Option<Duration>, tries: u32) -> Duration {
 /// `Retry-After`: seconds, or a date (RFC 9110, section 10.2.3); `now` is Unix ms.
 fn retry_after(headers: &HeaderMap, now: i64) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
+    if !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit()) {
+        // More seconds than there are numbers for are longer than any message waits.
+        return Some(text.parse().map_or(Duration::MAX, Duration::from_secs));
     }
     let at = rfc2822::parse(text).ok()?.timestamp().as_millisecond();
     Some(Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)))
@@ -136,7 +137,7 @@ impl<'a> Body<'a> {
         let system = action.system.as_deref().map(|content| Said { role: "system", content, name: None });
         let earlier = recent(&request.session.turns, action.context).iter().map(Said::earlier);
         let message = request.message;
-        let now = Said { role: "user", content: &message.text, name: message.sender_name.as_deref().and_then(name) };
+        let now = Said { role: "user", content: &message.text, name: request.member_name().and_then(name) };
         Self {
             model: &action.model,
             messages: system.into_iter().chain(earlier).chain([now]).collect(),
@@ -213,7 +214,7 @@ fn spoken(action: &LlmAction, body: &[u8]) -> Result<Answer, ActionError> {
     }
     let mut text = message::defuse(said).into_owned();
     if text.len() > action.max_answer {
-        text.truncate(text.floor_char_boundary(action.max_answer));
+        text.truncate(text.floor_char_boundary(action.max_answer.saturating_sub(CUT.len())));
         text.push_str(CUT);
     }
     let message = match action.format {
@@ -266,7 +267,8 @@ mod tests {
         assert_eq!(of("120"), Some(Duration::from_secs(120)));
         assert_eq!(of("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::from_secs(80)));
         assert_eq!(of("Wed, 21 Oct 2015 07:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(of("soon"), None);
+        assert_eq!(of("99999999999999999999999"), Some(Duration::MAX));
+        assert_eq!((of("soon"), of("-1"), of("")), (None, None, None));
         assert_eq!(retry_after(&HeaderMap::new(), 0), None);
     }
 

@@ -56,6 +56,13 @@ pub struct Request<'a> {
     pub trace: Option<TraceContext>,
 }
 
+impl Request<'_> {
+    /// What the member is called: what is known of them stands above what the callback says.
+    pub(super) fn member_name(&self) -> Option<&str> {
+        self.profile.contact.get(member::NAME).or(self.message.sender_name.as_ref()).map(String::as_str)
+    }
+}
+
 /// What an action answers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
@@ -155,7 +162,7 @@ fn fill_in(template: &Template, request: &Request<'_>) -> Result<String, Templat
         "session": {"vars": session.vars},
         "user": {
             "id": profile.user_id(),
-            "name": contact.get(member::NAME).or(message.sender_name.as_ref()),
+            "name": request.member_name(),
             "remark": contact.get("remark"),
             "phone": contact.get(member::PHONE),
             "email": contact.get("email"),

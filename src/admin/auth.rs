@@ -20,8 +20,10 @@ use crate::config::settings::{AdminToken, Scope};
 pub(super) enum Denied {
     /// No token is configured, and the client is not on this machine.
     Remote,
-    /// No token was sent, or none of ours.
+    /// No token was sent.
     Token,
+    /// One was sent that is none of ours.
+    UnknownToken,
     /// The token may less than this needs.
     Scope(Scope),
 }
@@ -60,7 +62,7 @@ pub(super) fn admit(tokens: &[AdminToken], headers: &HeaderMap, peer: Option<IpA
     let sent = bearer(headers).ok_or(Denied::Token)?;
     let sent = Sha256::digest(sent);
     let is_sent = |token: &&AdminToken| Sha256::digest(token.secret.expose())[..].ct_eq(&sent[..]).into();
-    let most = tokens.iter().filter(is_sent).max_by_key(|token| token.scope).ok_or(Denied::Token)?;
+    let most = tokens.iter().filter(is_sent).max_by_key(|token| token.scope).ok_or(Denied::UnknownToken)?;
     Ok(Operator { name: most.name.clone(), scope: most.scope })
 }
 
@@ -76,7 +78,7 @@ pub(super) fn is_loopback(peer: Option<IpAddr>) -> bool {
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+    Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 
 impl IntoResponse for Denied {
@@ -91,6 +93,11 @@ impl IntoResponse for Denied {
                 StatusCode::UNAUTHORIZED,
                 "token_required",
                 "send `Authorization: Bearer <token>` with a token of [admin] tokens",
+            ),
+            Self::UnknownToken => Failure::new(
+                StatusCode::UNAUTHORIZED,
+                "token_unknown",
+                "this token is none of [admin] tokens: look for a typing error, or for a reload that is due",
             ),
             Self::Scope(scope) => Failure::new(
                 StatusCode::FORBIDDEN,
@@ -146,9 +153,10 @@ mod tests {
         for (sent, expected) in [
             ("Bearer one", Ok(Scope::Read)),
             ("bearer  two", Ok(Scope::Push)),
-            ("Bearer three", Err(Denied::Token)),
-            ("Bearer on", Err(Denied::Token)),
+            ("Bearer three", Err(Denied::UnknownToken)),
+            ("Bearer on", Err(Denied::UnknownToken)),
             ("Bearer", Err(Denied::Token)),
+            ("Bearer ", Err(Denied::Token)),
             ("Basic one", Err(Denied::Token)),
             ("one", Err(Denied::Token)),
         ] {

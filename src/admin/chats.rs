@@ -10,11 +10,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{AdminState, Failure, Part};
+use crate::config::settings::{App, AppKind};
 use crate::model::{Lane, now_ms};
 use crate::records::Page;
 use crate::store::{ChatStatus, ParkReason};
 
-/// Most chats without an entry in the configuration that a list shows: those that hold something, dropped soon.
+/// Most chats without an entry in the configuration that a list shows.
 const MOST_BUSY: usize = 10_000;
 
 /// What a chat does.
@@ -56,7 +57,7 @@ pub(super) struct ChatItem {
     hold: Option<String>,
 }
 
-/// Configured chats, and those that hold something
+/// Configured chats, and those that hold something or of which something was set
 ///
 /// Sorted by app and chat.
 #[utoipa::path(
@@ -110,10 +111,11 @@ pub(super) async fn one(
     known(&state, &app, &chat).await.map(Json)
 }
 
-/// A chat that is configured or holds something.
+/// A chat that is configured or holds something, or any of an app that needs no entries.
 pub(super) async fn known(state: &AdminState, app: &str, chat: &str) -> Result<ChatItem, Failure> {
-    let is_configured = state.settings().apps.get(app).is_some_and(|app| app.chats.contains_key(chat));
-    let status = status(state, app, chat).await?.filter(|status| is_configured || leaves_a_trace(status));
+    let settings = state.settings();
+    let is_sure = settings.apps.get(app).is_some_and(|app| app.chats.contains_key(chat) || has_any_chat(app));
+    let status = status(state, app, chat).await?.filter(|status| is_sure || leaves_a_trace(status));
     status.map(|status| item(state, status, now_ms())).ok_or_else(unknown_chat)
 }
 
@@ -135,6 +137,15 @@ fn configured(state: &AdminState) -> BTreeSet<(String, String)> {
     let settings = state.settings();
     let apps = settings.apps.values();
     apps.flat_map(|app| app.chats.keys().map(|chat| (app.id.clone(), chat.clone()))).collect()
+}
+
+/// Whether the app answers chats that have no entry, so that any id may be one of its chats.
+fn has_any_chat(app: &App) -> bool {
+    match app.kind {
+        AppKind::Json(_) | AppKind::Aibot(_) => true,
+        AppKind::App(_) => app.api.is_some(),
+        AppKind::GroupRobot(_) => false,
+    }
 }
 
 fn leaves_a_trace(status: &ChatStatus) -> bool {

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::auth::Operator;
 use super::{AdminState, Failure};
+use crate::config::Unfit;
 use crate::setup::{ReloadError, Reloaded};
 
 /// What is in force.
@@ -52,7 +53,7 @@ pub(super) async fn get(State(state): State<AdminState>) -> Json<Configuration> 
     tag = "gateway",
     responses(
         (status = 200, description = "They are in force", body = Reloaded),
-        (status = 409, description = "`no_file`: the gateway was not started from a file"),
+        (status = 409, description = "`no_file`: the gateway was not started from a file; `needs_restart`: they are sound, but not beside what can't change before"),
         (status = 422, description = "`configuration_faults`: every fault; what was in force stays")
     )
 )]
@@ -61,7 +62,10 @@ pub(super) async fn reload(
     Extension(who): Extension<Operator>,
 ) -> Result<Json<Reloaded>, Failure> {
     state.reloader.reload(&who.name).await.map(Json).map_err(|error| match error {
-        ReloadError::Faults(_) | ReloadError::Rules(_) => {
+        ReloadError::Files(Unfit::NeedsRestart { .. }) => {
+            Failure::new(StatusCode::CONFLICT, "needs_restart", error.to_string())
+        }
+        ReloadError::Files(Unfit::Faulty(_)) | ReloadError::Rules(_) => {
             Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration_faults", error.to_string())
         }
         ReloadError::NoFile => Failure::new(StatusCode::CONFLICT, "no_file", error.to_string()),

@@ -110,7 +110,8 @@ fn complete(operation: &mut Value) {
     if let Some(scope) = operation["security"][0][TOKEN][0].as_str().map(str::to_owned) {
         let told = operation["description"].as_str().map(|told| format!("{told}\n\n")).unwrap_or_default();
         operation["description"] = format!("{told}Scope: `{scope}`.").into();
-        operation["responses"]["401"] = json!({"description": "`token_required`: no token, or none of the gateway's"});
+        operation["responses"]["401"] =
+            json!({"description": "`token_required`: no token; `token_unknown`: none of the gateway's"});
         let why = "`scope_too_small`: the token may less than this needs; `loopback_only`: no token is configured, and the client is not on the gateway's machine";
         operation["responses"]["403"] = json!({"description": why});
     }

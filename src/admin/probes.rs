@@ -105,7 +105,7 @@ pub(super) async fn readyz(State(state): State<AdminState>) -> Response {
     security((), ("token" = ["read"])),
     responses(
         (status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text"),
-        (status = 401, description = "`token_required`: no token, or none of the gateway's"),
+        (status = 401, description = "`token_required`: no token; `token_unknown`: none of the gateway's"),
         (status = 403, description = "`loopback_only`: no token is configured, and the client is not on the gateway's machine")
     )
 )]

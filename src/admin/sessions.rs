@@ -62,7 +62,7 @@ pub(super) async fn get(State(state): State<AdminState>, named: Named) -> Result
     let (session, found) = match remembered.found {
         true => (remembered.session, Some("store")),
         false => {
-            let archived = state.records.archived(&key, bounds.turns).await?;
+            let archived = state.records.archived(&key, remembered.forgotten, bounds.turns).await?;
             let found = archived.is_some().then_some("archive");
             (archived.unwrap_or_default(), found)
         }

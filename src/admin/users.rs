@@ -20,11 +20,15 @@ use super::{AdminState, Failure};
 use crate::config::settings::{Scope, Terms};
 use crate::config::units;
 use crate::mask;
-use crate::member::{Contact, MAX_FIELD, MAX_USER_ID, MemberKey, Profile, field_value, is_user_id};
-use crate::store::{FieldChange, ProfileChange, UserChange};
+use crate::member::{BoundUser, Contact, MAX_FIELD, MAX_USER_ID, MemberKey, Profile, field_value, is_user_id};
+use crate::store::{FieldChange, Note, ProfileChange, UserChange};
 
-/// Most contact fields in one change.
+/// Most contact fields of a member, as far as they are set here; changes that meet may go beyond it by their own.
 const MAX_FIELDS: usize = 32;
+/// The longest that a user id may hold.
+const MAX_TTL: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+/// How long it is known that a member was forgotten: longer than any message is worked on.
+const FORGOTTEN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most bytes of a field's name.
 const MAX_NAME: usize = 32;
 
@@ -56,8 +60,7 @@ pub(super) struct UserPut {
     /// How long the user id holds; as in the configuration, such as `"7d"`.
     ttl: Option<String>,
     /// Whether each use makes it hold as long again.
-    #[serde(default)]
-    renew_on_use: bool,
+    renew_on_use: Option<bool>,
     /// Contact fields: `name`, `phone`, …
     #[serde(default)]
     contact: BTreeMap<String, Option<String>>,
@@ -121,10 +124,11 @@ pub(super) async fn put(
     body: Result<Object<UserPut>, Failure>,
 ) -> Result<Json<UserItem>, Failure> {
     let ((app, sender), Object(put)) = (known(&state, who)?, body?);
-    let user = put.user()?;
-    let contact = put.contact()?;
+    let member = MemberKey::new(&app, &sender);
+    let known = state.store.members().read_profile(&member).await?;
+    let (user, contact) = (put.user(known.user.as_ref())?, put.contact(&known.contact)?);
     let (binds, fields) = (matches!(user, Some(UserChange::Bind { .. })), contact.len());
-    let change = ProfileChange { member: MemberKey::new(&app, &sender), user, contact };
+    let change = ProfileChange { member, user, contact, upon: None };
     state.store.members().change_profile(change).await?;
     info!(by = operator.name, app, sender_key = sender, binds, fields, "an operator changed a member's profile");
     item(&state, app, sender, operator.scope).await.map(Json)
@@ -150,7 +154,8 @@ pub(super) async fn delete(
     who: Who,
 ) -> Result<StatusCode, Failure> {
     let (app, sender) = known(&state, who)?;
-    let was_known = state.store.members().forget_profile(&MemberKey::new(&app, &sender)).await?;
+    let was_known = state.store.members().forget_profile(&MemberKey::new(&app, &sender), FORGOTTEN_FOR).await?;
+    state.store.drop_note(&Note::contact(&app, &sender), None).await?;
     info!(by = operator.name, app, sender_key = sender, was_known, "an operator forgot a member");
     Ok(StatusCode::NO_CONTENT)
 }
@@ -164,7 +169,7 @@ fn known(state: &AdminState, who: Who) -> Result<(String, String), Failure> {
 }
 
 async fn item(state: &AdminState, app: String, sender: String, scope: Scope) -> Result<UserItem, Failure> {
-    let Profile { user, contact } = state.store.members().read_profile(&MemberKey::new(&app, &sender)).await?;
+    let Profile { user, contact, .. } = state.store.members().read_profile(&MemberKey::new(&app, &sender)).await?;
     let user_id_ttl_ms = user.as_ref().map(|user| u64::try_from(user.left.as_millis()).unwrap_or(u64::MAX));
     let renew_on_use = user.as_ref().is_some_and(|user| user.renew.is_some());
     let contact = if scope >= Scope::Admin { contact } else { mask::contact(&contact) };
@@ -176,21 +181,26 @@ fn fault<T>(text: impl Into<String>) -> Result<T, Failure> {
 }
 
 impl UserPut {
-    fn user(&self) -> Result<Option<UserChange>, Failure> {
+    /// What of the binding is not written stays as it is `now`.
+    fn user(&self, now: Option<&BoundUser>) -> Result<Option<UserChange>, Failure> {
         let ttl: Option<Duration> = match &self.ttl {
             None => None,
             Some(text) => match units::some_duration(text) {
+                Ok(ttl) if ttl > MAX_TTL => return fault(format!("ttl: {text:?} is longer than 400d: shorten it")),
                 Ok(ttl) => Some(ttl),
                 Err(mend) => return fault(format!("ttl: {text:?} {mend}")),
             },
         };
         match &self.user_id {
             Some(Some(id)) if is_user_id(id) => {
-                let ttl = ttl.unwrap_or(Terms::default().ttl);
-                Ok(Some(UserChange::Bind { id: id.clone(), ttl, renew: self.renew_on_use }))
+                let default = Terms::default().ttl;
+                let span = ttl.or(now.and_then(|now| now.renew));
+                let renews = self.renew_on_use.unwrap_or(now.is_some_and(|now| now.renew.is_some()));
+                let ttl = ttl.or(now.map(|now| now.left)).unwrap_or(default);
+                Ok(Some(UserChange::Bind { id: id.clone(), ttl, renew: renews.then(|| span.unwrap_or(default)) }))
             }
             Some(Some(_)) => fault(format!("user_id: write a text of at most {MAX_USER_ID} bytes, or null for none")),
-            _ if ttl.is_some() || self.renew_on_use => {
+            _ if ttl.is_some() || self.renew_on_use.is_some() => {
                 fault("ttl and renew_on_use are for a user_id: write it too, or remove them")
             }
             Some(None) => Ok(Some(UserChange::Unbind)),
@@ -199,9 +209,14 @@ impl UserPut {
         }
     }
 
-    fn contact(&self) -> Result<Vec<(String, FieldChange)>, Failure> {
-        if self.contact.len() > MAX_FIELDS {
-            return fault(format!("contact: write at most {MAX_FIELDS} fields"));
+    fn contact(&self, now: &Contact) -> Result<Vec<(String, FieldChange)>, Failure> {
+        let new = self.contact.iter().filter(|(field, value)| value.is_some() && !now.contains_key(*field)).count();
+        let gone = self.contact.iter().filter(|(field, value)| value.is_none() && now.contains_key(*field)).count();
+        if new > 0 && now.len() + new > MAX_FIELDS + gone || self.contact.len() > 2 * MAX_FIELDS {
+            let has = now.len();
+            return fault(format!(
+                "contact: a member has at most {MAX_FIELDS} fields, and this one has {has}: take some away"
+            ));
         }
         let change = |(field, value): (&String, &Option<String>)| {
             let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';

@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use super::alarms::alarms;
 use super::kafka::kafka;
-use super::reader::{Table, quoted};
+use super::reader::{Source, Table, quoted};
 use super::report::report;
 use super::route::{OFFICIAL_HOST, is_loopback};
 use super::settings::{
@@ -97,17 +97,27 @@ fn server(t: &mut Table) -> Server {
     };
     let deadline = t.parsed("deadline", deadline).unwrap_or(Duration::from_secs(2));
     let drain = t.span("drain", Duration::from_secs(6));
-    if drain < deadline && t.sound(&["deadline", "drain"]) {
-        let (drain, deadline) = (show(drain), show(deadline));
-        let why = format!("{drain} is below [server] deadline ({deadline}), so that callbacks would be cut off");
-        t.fault("drain", format!("{why}: lengthen it"));
-    }
     Server {
         listen: t.parsed("listen", address).unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080))),
         max_body: t.parsed("max_body", body).unwrap_or(1 << 20),
         deadline,
         drain,
         watch: t.parsed("watch", watch).unwrap_or(None),
+    }
+}
+
+/// What has to agree although one of the two may change while the gateway runs and the other not.
+pub(super) fn across(source: &Source, Settings { server, push, database, .. }: &Settings) {
+    let sound = |keys: &[&str]| !keys.iter().any(|key| source.ledger.blames(&source.file, key));
+    if server.drain < server.deadline && sound(&["server.deadline", "server.drain"]) {
+        let (drain, deadline) = (show(server.drain), show(server.deadline));
+        let why = format!("{drain} is below [server] deadline ({deadline}), so that callbacks would be cut off");
+        source.ledger.note(&source.file, "server.drain", format!("{why}: lengthen it"));
+    }
+    if push.keep > database.retain && sound(&["push.keep", "database.retain"]) {
+        let (keep, retain) = (show(push.keep), show(database.retain));
+        let why = format!("{keep} is longer than [database] retain ({retain}), from which what is unknown is settled");
+        source.ledger.note(&source.file, "push.keep", format!("{why}: shorten it"));
     }
 }
 
@@ -346,15 +356,7 @@ fn sender(t: &mut Table) -> Sender {
 
 /// What is unknown of a task is settled from the records: they must not forget it first.
 fn push(t: &mut Table, database: &Database) -> Push {
-    let told = t.parsed("keep", |text| match units::some_duration(text) {
-        Ok(keep) if keep > database.retain => {
-            let retain = show(database.retain);
-            Err(format!(
-                "is longer than [database] retain ({retain}), from which what is unknown is settled: shorten it"
-            ))
-        }
-        other => other,
-    });
+    let told = t.parsed("keep", units::some_duration);
     let looks = t.whole("compensate_looks", 1..=100).and_then(|n| u32::try_from(n).ok());
     Push {
         // Unsaid, it is as long as the records allow.

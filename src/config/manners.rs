@@ -11,11 +11,12 @@ pub(super) fn manners(t: &mut Table) -> Manners {
     let per_member = t.parsed("per_member", units::rate);
     let admins = t.strings("admins").unwrap_or_default().into_iter().collect();
     let (mute, unmute) = (t.strings("mute"), t.strings("unmute"));
+    let default = Manners::default_names();
     let manners = Manners {
         per_member,
         admins,
-        mute: mute.clone().unwrap_or_else(|| vec!["mute".into(), "静音".into()]),
-        unmute: unmute.clone().unwrap_or_else(|| vec!["unmute".into(), "取消静音".into()]),
+        mute: mute.clone().unwrap_or(default.0),
+        unmute: unmute.clone().unwrap_or(default.1),
     };
     for (key, names) in [("mute", mute), ("unmute", unmute)] {
         match names {
@@ -67,15 +68,15 @@ pub(super) fn only(t: &mut Table, manners: &Manners) -> Option<Only> {
     audience.map(|audience| Only { audience, text })
 }
 
-/// Reads the terms of a binding.
-pub(super) fn terms(t: &mut Table) -> Terms {
+/// Reads the terms of a binding, and names the first key that says how long a user id holds.
+pub(super) fn terms(t: &mut Table) -> (Terms, Option<&'static str>) {
     let default = Terms::default();
     let unbind = t.flag("unbind", false);
     let ttl = t.parsed("ttl", units::some_duration);
     let renew_on_use = t.flag("renew_on_use", false);
-    if unbind && (ttl.is_some() || renew_on_use) {
-        let key = if ttl.is_some() { "ttl" } else { "renew_on_use" };
+    let key = if ttl.is_some() { Some("ttl") } else { renew_on_use.then_some("renew_on_use") };
+    if let Some(key) = key.filter(|_| unbind) {
         t.fault(key, "says how long a binding holds, but unbind ends one: remove one of the two");
     }
-    Terms { unbind, ttl: ttl.unwrap_or(default.ttl), renew_on_use }
+    (Terms { unbind, ttl: ttl.unwrap_or(default.ttl), renew_on_use }, key)
 }

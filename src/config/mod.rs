@@ -63,16 +63,64 @@ pub type Files = BTreeMap<String, FileRead>;
 /// What the files say now, good or not.
 pub fn look_at(path: &Path) -> Files {
     let ledger = Ledger::default();
-    let _ = read(path, &|name| std::env::var(name).ok(), &ledger);
+    let _ = read(path, &|name| std::env::var(name).ok(), &ledger, None);
     named(path, &ledger)
 }
 
+/// Reads the configuration again while `before` is in force: what can't change meanwhile stays as it is there, and all else is
+/// judged by that. Also answers the keys that want something else from the next start on.
+///
+/// # Errors
+/// [`Unfit`]: the files have to be sound by themselves, and beside what stays.
+pub fn load_beside(path: &Path, before: &Settings) -> Result<(Settings, Vec<&'static str>), Unfit> {
+    load_beside_with(path, before, &|name| std::env::var(name).ok())
+}
+
+/// Why a running gateway can't take its files as they are now.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// They have faults.
+    #[error("{0}")]
+    Faulty(#[from] Faults),
+    /// They are sound, but a restart is needed first.
+    #[error(
+        "{} can't change before a restart, and beside what stands until then the rest has faults: {}; restart the gateway, or \
+         take these changes apart", keys.join(", "), faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    )]
+    NeedsRestart {
+        /// What can't change.
+        keys: Vec<&'static str>,
+        /// What does not go with it as it stands.
+        faults: Faults,
+    },
+}
+
 fn load_with(path: &Path, environment: &Environment) -> Result<Settings, Faults> {
+    judged(path, environment, None).0
+}
+
+fn load_beside_with(
+    path: &Path,
+    before: &Settings,
+    environment: &Environment,
+) -> Result<(Settings, Vec<&'static str>), Unfit> {
+    load_with(path, environment)?;
+    match judged(path, environment, Some(before)) {
+        (Ok(settings), keys) => Ok((settings, keys)),
+        (Err(faults), keys) => Err(Unfit::NeedsRestart { keys, faults }),
+    }
+}
+
+/// What the files say, where that is sound; and what of it was put back.
+fn judged(
+    path: &Path,
+    environment: &Environment,
+    before: Option<&Settings>,
+) -> (Result<Settings, Faults>, Vec<&'static str>) {
     let ledger = Ledger::default();
-    let settings = read(path, environment, &ledger);
+    let (settings, kept) = read(path, environment, &ledger, before);
     let files = named(path, &ledger);
-    ledger.close()?;
-    Ok(Settings { files, ..settings })
+    (ledger.close().map(|()| Settings { files, ..settings }), kept)
 }
 
 /// What was read, by the names that operators are told.
@@ -82,22 +130,30 @@ fn named(gateway: &Path, ledger: &Ledger) -> Files {
     ledger.files().into_iter().map(|(file, read)| (name(file), read)).collect()
 }
 
-/// Reads everything; what comes out is of use only while the ledger holds no fault.
-fn read(path: &Path, environment: &Environment, ledger: &Ledger) -> Settings {
+/// Reads everything; what comes out is of use only while the ledger holds no fault. What stands of `before` is put back in front
+/// of every check across sections and files; its keys are answered.
+fn read(
+    path: &Path,
+    environment: &Environment,
+    ledger: &Ledger,
+    before: Option<&Settings>,
+) -> (Settings, Vec<&'static str>) {
     let gateway = Source { file: path.to_owned(), ledger, environment };
     let read = gateway.read(gateway::settings);
     let readable = read.is_some();
     let mut settings = read.unwrap_or_else(|| unknown_settings(&gateway));
+    let kept = before.filter(|_| readable).map(|before| settings.keep_what_stands(before)).unwrap_or_default();
     let apps = apps(&gateway, &settings);
     let alarms = alarms::robot(&gateway, &settings.alarms, &settings.wecom);
     let report = report::robot(&gateway, &settings.report, &settings.alarms, &settings.wecom);
     route::once_each(apps.iter().flat_map(|app| &app.webhooks).chain(&alarms).chain(&report), ledger);
     if readable {
+        gateway::across(&gateway, &settings);
         memory::check(&gateway, &settings, &apps);
         folder(&gateway, &settings.store.path);
     }
     settings.apps = apps.into_iter().filter_map(|file| Some((file.id, Arc::new(file.app?)))).collect();
-    settings
+    (settings, kept)
 }
 
 /// Blames a `[store] path` that can't be used, the default one too.

@@ -23,7 +23,7 @@ pub(super) fn rules(t: &mut Table, max_reply_age: Duration) -> Rules {
         commands: commands(t, &rules, max_reply_age),
         keywords: t.each("keywords", |t| keyword(t, max_reply_age)),
         mention: t.section_if("mention", |t| action(t, &Place { max_reply_age, args: &[] })).flatten(),
-        bindings: t.each("bindings", |t| binding(t, max_reply_age)),
+        bindings: bindings(t, max_reply_age),
         ..rules
     }
 }
@@ -183,23 +183,40 @@ fn keyword(t: &mut Table, max_reply_age: Duration) -> Option<Keyword> {
     Some(Keyword { any: any?, action: action? })
 }
 
+fn bindings(t: &mut Table, max_reply_age: Duration) -> Vec<Binding> {
+    let mut places: BTreeMap<String, String> = BTreeMap::new();
+    t.each("bindings", |t| {
+        let binding = binding(t, max_reply_age)?;
+        if let Some(place) = places.insert(binding.pattern.as_str().to_owned(), t.path_of("pattern")) {
+            t.fault("pattern", format!("is that of {place} too, so that this one is never reached: make the two one"));
+        }
+        Some(binding)
+    })
+}
+
 fn binding(t: &mut Table, max_reply_age: Duration) -> Option<Binding> {
     let pattern = t.parsed_unseen("pattern", sentence);
     let pattern = t.require(
         "pattern",
         pattern,
-        "write a regular expression in single quotes, such as '手机号是(?P<phone>1\\d{10})'",
+        "write a regular expression in single quotes, such as '手机号是(?P<phone>1[3-9][0-9]{9})$'",
     );
-    let terms = manners::terms(t);
+    let (terms, holds) = manners::terms(t);
     let captures: Vec<_> = pattern.iter().flat_map(Regex::capture_names).flatten().collect();
     let action = action_if(t, &Place { max_reply_age, args: &captures });
     if pattern.is_some() && captures.is_empty() && action.is_none() && !terms.unbind {
         let mend = "has no action, and its pattern captures nothing that could be kept: write a named group such as \
-                    (?P<phone>1\\d{10}), or an action";
+                    (?P<phone>1[3-9][0-9]{9}), or an action";
         t.fault_here(mend);
     }
     if terms.unbind && matches!(action, Some(Some(Action::Http(_) | Action::Llm(_) | Action::Help))) {
         t.fault("action", "stands beside unbind, which asks nobody: remove one of the two, or let it reply");
+    }
+    if let Some(key) = holds.filter(|_| !terms.unbind && !matches!(action, Some(None | Some(Action::Http(_))))) {
+        t.fault(
+            key,
+            "says how long a user id holds, but only an action of type \"http\" answers one: write it, or remove this",
+        );
     }
     let action = match action {
         Some(None) => return None,
@@ -217,7 +234,7 @@ fn sentence(text: &str) -> Result<Regex, Mend> {
     if pattern.is_match("") || ANYTHING.iter().all(|text| pattern.is_match(text)) {
         return Err(
             "matches whatever is written, so that no other rule would be reached: write what the sentence says, \
-                    such as '手机号是(?P<phone>1\\d{10})'"
+                    such as '手机号是(?P<phone>1[3-9][0-9]{9})$'"
                 .into(),
         );
     }

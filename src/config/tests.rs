@@ -2,6 +2,7 @@
 
 mod alarms;
 mod apps;
+mod beside;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod process;

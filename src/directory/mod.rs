@@ -5,7 +5,8 @@
 //!
 //! - No message waits for it: a message only leaves its sender and its chat here, and what finds no room is asked another time.
 //! - One of all processes asks for one person or chat, once a day; a process asks at most five times a second.
-//! - An app that may not ask is left alone for an hour.
+//! - An app that may not ask is left alone for an hour. An answer that can't be read holds up its own question alone, several in a
+//!   row the app.
 //! - What WeCom tells fills in; what people set stands (see [`FieldChange::Fill`]).
 
 mod ask;
@@ -32,7 +33,11 @@ const FRESH: Duration = Duration::from_secs(24 * 3600);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How far a question stays behind the message that raised it: the answer to the member comes first.
 const BEHIND: Duration = Duration::from_secs(1);
-/// How long an app asks nothing after WeCom said that it asks too much, or did not answer.
+/// How long this process takes an answer for fresh before it looks whether that still stands: a member may have been forgotten.
+const SURE_FOR: Duration = Duration::from_secs(600);
+/// Odd answers in a row that speak of the app's side, or WeCom's, rather than of one question.
+const ODD_ANSWERS: u32 = 3;
+/// How long an app asks nothing after WeCom said that it asks too much, or gave no answer; and one question likewise.
 const BUSY_FOR: Duration = Duration::from_secs(60);
 /// … that it may not ask, or asks wrongly.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(3600);
@@ -98,21 +103,23 @@ impl Directory {
     /// Asks until `stop`.
     pub async fn run(&self, stop: CancellationToken) {
         let mut waiting = self.waiting.lock().await;
-        let mut held: HashMap<String, Instant> = HashMap::new();
+        let mut moods: HashMap<String, Mood> = HashMap::new();
         while let Some(Some((raised, question))) = stop.run_until_cancelled(waiting.recv()).await {
             let (app, _) = &question;
             if stop.run_until_cancelled(tokio::time::sleep_until((raised + BEHIND).into())).await.is_none() {
                 return;
             }
-            if held.get(app).is_some_and(|until| Instant::now() < *until) {
+            let mood = moods.entry(app.clone()).or_default();
+            if mood.held_until.is_some_and(|until| Instant::now() < until) {
                 self.ask_again(&question, BUSY_FOR);
                 continue;
             }
-            match stop.run_until_cancelled(self.answer(&question)).await {
+            match stop.run_until_cancelled(self.ask_once(&question)).await {
                 None => return,
-                Some(Ok(())) => {}
-                Some(Err(pause)) => {
-                    held.insert(app.clone(), Instant::now() + pause);
+                Some(Ok(Asked::Elsewhere)) => {}
+                Some(Ok(Asked::Here) | Err(Refusal::Unknown)) => *mood = Mood::default(),
+                Some(Err(refusal)) => {
+                    let pause = mood.worsen(app, &refusal);
                     self.ask_again(&question, pause);
                 }
             }
@@ -133,7 +140,7 @@ impl Directory {
             memory.asked.clear();
         }
         if self.questions.try_send((now, question.clone())).is_ok() {
-            memory.asked.insert(question, now + FRESH);
+            memory.asked.insert(question, now + SURE_FOR);
         }
     }
 
@@ -142,43 +149,24 @@ impl Directory {
         self.memory().asked.insert(question.clone(), Instant::now() + pause);
     }
 
-    /// Asks, unless another process did; `Err`: how long the app is to be left alone.
-    async fn answer(&self, question: &Question) -> Result<(), Duration> {
-        let pause = match self.ask_once(question).await {
-            Ok(()) => return Ok(()),
-            Err(Refusal::Busy(why)) => {
-                debug!(app = question.0, why, "the directory does not answer now");
-                BUSY_FOR
-            }
-            Err(Refusal::Forbidden(why)) => {
-                let app = &question.0;
-                warn!(
-                    app,
-                    why, "this app may not ask for contacts: list it under 客户联系, or set ask_contacts = false"
-                );
-                FORBIDDEN_FOR
-            }
-            Err(Refusal::Unknown) => return Ok(()),
-        };
-        Err(pause)
-    }
-
     /// The note of a question stands while its answer is fresh, and says what a group is called; its lock is of who asks.
-    async fn ask_once(&self, question: &Question) -> Result<(), Refusal> {
+    async fn ask_once(&self, question: &Question) -> Result<Asked, Refusal> {
         let (app, subject) = question;
-        let Some(api) = self.in_force.settings().apps.get(app).and_then(|app| app.api.clone()) else { return Ok(()) };
+        let Some(api) = self.in_force.settings().apps.get(app).and_then(|app| app.api.clone()) else {
+            return Ok(Asked::Elsewhere);
+        };
         let note = match subject {
             Subject::Contact(sender) => Note::contact(app, sender),
             Subject::Group(chat) => Note::group(app, chat),
         };
         if let Some(noted) = self.store.read_notes(vec![note.clone()]).await?.pop().flatten() {
             self.call_chat(app, subject, noted.value.expose());
-            return Ok(());
+            return Ok(Asked::Elsewhere);
         }
         let owner = format!("{:016x}", rand::random::<u64>());
         if !self.store.lock_note(&note, &owner, BUSY_FOR).await? {
             self.ask_again(question, BUSY_FOR);
-            return Ok(());
+            return Ok(Asked::Elsewhere);
         }
         let name = match self.ask(app, &api, subject).await {
             Ok(name) => name,
@@ -191,7 +179,7 @@ impl Directory {
         let write = NoteWrite { note, value: Secret::new(name.as_str()), ttl: FRESH, owner: Some(owner) };
         self.store.write_note(write).await?;
         self.call_chat(app, subject, &name);
-        Ok(())
+        Ok(Asked::Here)
     }
 
     /// Keeps what WeCom tells; answers what it calls a group.
@@ -232,11 +220,82 @@ impl Directory {
             return Ok(());
         }
         info!(app, sender_key = person.id, fields = contact.len(), "WeCom told who a contact is");
-        let change = ProfileChange { member: MemberKey::new(app, &person.id), user: None, contact };
-        self.store.members().change_profile(change).await
+        let change = ProfileChange { member: MemberKey::new(app, &person.id), user: None, contact, upon: None };
+        self.store.members().change_profile(change).await.map(drop)
+    }
+}
+
+/// Who asked a question.
+enum Asked {
+    /// This process, just now, and it was answered.
+    Here,
+    /// Another one, or this one before.
+    Elsewhere,
+}
+
+/// How WeCom answers an app.
+#[derive(Default)]
+struct Mood {
+    /// It asks nothing before then.
+    held_until: Option<Instant>,
+    /// Odd answers in a row.
+    odd: u32,
+    /// Whether it was said that it is held up: once until it is answered again.
+    told: bool,
+}
+
+impl Mood {
+    /// After a refusal: how long the question waits, and with it the app where it is about more than the question.
+    fn worsen(&mut self, app: &str, refusal: &Refusal) -> Duration {
+        let (why, pause, mend) = match refusal {
+            Refusal::Unknown => return FRESH,
+            Refusal::Odd(why) => {
+                self.odd += 1;
+                if self.odd < ODD_ANSWERS {
+                    debug!(app, why, "WeCom gave no answer that can be read; this question waits");
+                    return BUSY_FOR;
+                }
+                (why, BUSY_FOR, "see that the API is what answers at [wecom] api_base")
+            }
+            Refusal::Busy(why) => (why, BUSY_FOR, "it is asked again in a minute"),
+            Refusal::Forbidden(why) => {
+                (why, FORBIDDEN_FOR, "list this app under 客户联系 → 可调用应用, or set ask_contacts = false")
+            }
+            Refusal::BadToken(why) => (why, FORBIDDEN_FOR, "its access token is refused: check corp_id and secret"),
+        };
+        if !std::mem::replace(&mut self.told, true) {
+            warn!(app, why, mend, "WeCom does not tell this app who contacts are; messages go on without");
+        }
+        self.held_until = Some(Instant::now() + pause);
+        pause
     }
 }
 
 fn may_ask(app: &App) -> bool {
     app.api.as_ref().is_some_and(|api| api.ask_contacts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_odd_answer_is_about_its_question_several_are_about_the_app() {
+        let mut mood = Mood::default();
+        let odd = Refusal::Odd("HTTP 500 without JSON".into());
+        for n in 1..ODD_ANSWERS {
+            assert_eq!(mood.worsen("app", &odd), BUSY_FOR);
+            assert!(mood.held_until.is_none() && !mood.told, "{n}");
+        }
+        mood.worsen("app", &odd);
+        assert!(mood.held_until.is_some() && mood.told);
+        for (refusal, pause) in [
+            (Refusal::Busy("errcode -1".into()), BUSY_FOR),
+            (Refusal::Forbidden("errcode 48002".into()), FORBIDDEN_FOR),
+            (Refusal::BadToken("errcode 40014".into()), FORBIDDEN_FOR),
+        ] {
+            let mut mood = Mood::default();
+            assert_eq!((mood.worsen("app", &refusal), mood.told, mood.held_until.is_some()), (pause, true, true));
+        }
+    }
 }

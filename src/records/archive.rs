@@ -27,16 +27,23 @@ struct News<'l> {
 }
 
 impl Records {
-    /// What the archive has of a session: its last turns, `most` at most, and its vars. `None` where it has nothing.
+    /// What the archive has of a session from after `after` (Unix ms): its last turns, `most` at most, and its vars. `None` where
+    /// it has nothing.
     ///
     /// # Errors
     /// [`RecordsError::Sql`], [`RecordsError::Migrate`].
-    pub async fn archived(&self, session: &SessionKey, most: usize) -> Result<Option<Session>, RecordsError> {
+    pub async fn archived(
+        &self,
+        session: &SessionKey,
+        after: i64,
+        most: usize,
+    ) -> Result<Option<Session>, RecordsError> {
         // Every exchange has a turn of the member's, so that so many of them are enough.
-        let rows =
-            sqlx::query("SELECT turns, vars FROM exchanges WHERE session = ? ORDER BY at DESC, line DESC LIMIT ?");
+        let rows = sqlx::query(
+            "SELECT turns, vars FROM exchanges WHERE session = ? AND at > ? ORDER BY at DESC, line DESC LIMIT ?",
+        );
         let name = digest(session.as_str());
-        let rows = rows.bind(&name[..]).bind(i64::try_from(most.max(1)).unwrap_or(i64::MAX));
+        let rows = rows.bind(&name[..]).bind(after).bind(i64::try_from(most.max(1)).unwrap_or(i64::MAX));
         let rows = rows.fetch_all(self.reading().await?).await?;
         let (mut newest_first, mut vars) = (Vec::new(), None);
         for row in &rows {

@@ -167,6 +167,7 @@ impl Commands {
             UnknownCommand::Hint => Decision::Say {
                 rule: "unknown_command".to_owned(),
                 text: texts::unknown(&self.shown_prefix, named.name, self.help.as_deref()),
+                reason: None,
             },
         })
     }
@@ -188,7 +189,11 @@ impl Commands {
     fn call<'a>(&self, command: &'a Command, rest: &'a str, message: &Message) -> Result<Decision, Fault<'a>> {
         let not_for = |only: &Only| only.text.clone().unwrap_or_else(|| texts::not_for(only.audience).to_owned());
         if let Some(only) = command.only.as_ref().filter(|only| !self.may_be_for(only.audience, message)) {
-            return Ok(Decision::Say { rule: rule(command), text: not_for(only) });
+            return Ok(Decision::Say {
+                rule: rule(command),
+                text: not_for(only),
+                reason: Some(only.audience.refusal()),
+            });
         }
         let args = args::read(&command.args, rest)?;
         Ok(Decision::Run(Run {
@@ -220,7 +225,7 @@ impl Commands {
             Fault::Wrong { arg, given } => texts::wrong(prefix, command, arg, given),
             Fault::TooMany => texts::too_many(prefix, command),
         };
-        Decision::Say { rule: rule(command), text }
+        Decision::Say { rule: rule(command), text, reason: None }
     }
 }
 

@@ -79,6 +79,8 @@ pub enum Decision {
         rule: String,
         /// Plain text; what it shows of the member's words is defused.
         text: String,
+        /// Why, where the command is for others: `not_internal`, `not_external` or `not_admin`.
+        reason: Option<&'static str>,
     },
     /// An action.
     Run(Run),
@@ -196,6 +198,11 @@ impl Action {
             Self::Http(_) => true,
             Self::Help | Self::Llm(_) | Self::Mute(_) => false,
         }
+    }
+
+    /// Whether it is told what the member is called, and nothing else of them.
+    pub fn calls_by_name(&self) -> bool {
+        matches!(self, Self::Llm(_))
     }
 }
 

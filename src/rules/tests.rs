@@ -79,16 +79,12 @@ fn message(msg_type: &str, text: &str, chat_kind: ChatKind) -> Message {
     }
 }
 
-/// A text in a group.
-pub(crate) fn text(words: &str) -> Message {
-    message("text", words, ChatKind::Group)
-}
-
-/// A decision in one line: `run <rule> <args>`, `say <rule>`, `block <rule>`, `ignore <reason>`.
+/// A decision in one line: `run <rule> <args>`, `say <rule>` and maybe why, `block <rule>`, `ignore <reason>`.
 fn line(decision: Decision) -> String {
     match decision {
         Decision::Ignore { reason } => format!("ignore {reason}"),
         Decision::Block { rule } => format!("block {rule}"),
+        Decision::Say { rule, reason: Some(reason), .. } => format!("say {rule} {reason}"),
         Decision::Say { rule, .. } => format!("say {rule}"),
         Decision::Run(Run { rule, command: Some(call), .. }) => format!("run {rule} {}", Value::Object(call.args)),
         Decision::Run(Run { rule, .. }) => format!("run {rule}"),
@@ -383,16 +379,16 @@ fn a_command_is_for_its_audience() {
     use SenderKind::{External, Internal, Unknown};
     for (sender, kind, text, want) in [
         ("zs", Internal, "/query 1", "run command:query {\"order_id\":1}"),
-        ("wm", External, "/query 1", "say command:query"),
-        ("zs", Unknown, "@小助手 query 1", "say command:query"),
+        ("wm", External, "/query 1", "say command:query not_internal"),
+        ("zs", Unknown, "@小助手 query 1", "say command:query not_internal"),
         // Whom it is not for learns nothing of its arguments.
-        ("wm", External, "/query", "say command:query"),
+        ("wm", External, "/query", "say command:query not_internal"),
         ("wm", External, "/echo hi", "run command:echo {\"text\":\"hi\"}"),
-        ("zs", Internal, "/echo hi", "say command:echo"),
-        ("zs", Unknown, "/echo hi", "say command:echo"),
+        ("zs", Internal, "/echo hi", "say command:echo not_external"),
+        ("zs", Unknown, "/echo hi", "say command:echo not_external"),
         ("wm", External, "/stop 1", "run command:stop {\"n\":1}"),
         ("boss", Internal, "/city 北京", "run command:city {\"c\":\"北京\"}"),
-        ("Boss", Internal, "/city 北京", "say command:city"),
+        ("Boss", Internal, "/city 北京", "say command:city not_admin"),
     ] {
         assert_eq!(line(set.decide(&from(sender, kind, text))), want, "{sender} {text}");
     }
@@ -429,8 +425,8 @@ fn admins_alone_mute_a_chat() {
         ("boss", "/mute", "run command:mute {}"),
         ("boss", "@小助手 静音", "run command:mute {}"),
         ("boss", "/取消静音", "run command:unmute {}"),
-        ("zs", "/mute", "say command:mute"),
-        ("zs", "@小助手 取消静音", "say command:unmute"),
+        ("zs", "/mute", "say command:mute not_admin"),
+        ("zs", "@小助手 取消静音", "say command:unmute not_admin"),
         ("boss", "静音", "ignore chatter"),
         ("boss", "/mute now", "say command:mute"),
     ] {

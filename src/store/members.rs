@@ -1,8 +1,8 @@
 //! What a store keeps of members: the contact book, who is bound to which business user, who writes too fast, and which
 //! chats an admin muted.
 //!
-//! A profile stands by itself, in no lane's slot: its two halves (user id, contact) are two steps, each atomic. All of it
-//! is best repeated: the same change twice is the same as once.
+//! A profile stands by itself, in no lane's slot: its two halves (user id, contact) are two steps, each atomic, and each knows when
+//! the member was forgotten. All of it is best repeated: the same change twice is the same as once.
 
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub struct ProfileChange {
     pub user: Option<UserChange>,
     /// Contact fields.
     pub contact: Vec<(String, FieldChange)>,
+    /// [`Profile::forgotten`] as it was read: where the member was forgotten since, nothing is changed. `None`: in any case.
+    pub upon: Option<i64>,
 }
 
 /// What becomes of a binding.
@@ -32,8 +34,8 @@ pub enum UserChange {
         id: String,
         /// How long it holds.
         ttl: Duration,
-        /// Whether each use makes it hold as long again.
-        renew: bool,
+        /// Each use makes it hold for so long again.
+        renew: Option<Duration>,
     },
     /// It holds for so long from now, where there is one.
     Renew(Duration),
@@ -41,14 +43,19 @@ pub enum UserChange {
     Unbind,
 }
 
-/// What becomes of a contact field.
+/// What becomes of a contact field. Each keeps a word of each of three: what callbacks (and WeCom) tell, what was set, and what the
+/// member said; the last of them that there is shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldChange {
-    /// It says this.
+    /// It says this, whatever the member said.
     Set(String),
-    /// It says this, unless somebody set it: what callbacks tell is no match for what people said.
+    /// The member says this.
+    Say(String),
+    /// What the member said goes.
+    Unsay,
+    /// Callbacks tell this: it shows where nobody set or said anything.
     Fill(String),
-    /// It goes.
+    /// It goes, whoever said it.
     Remove,
 }
 
@@ -80,11 +87,11 @@ pub trait Members: Send + Sync {
     /// What is known of a member; nothing is an empty profile.
     async fn read_profile(&self, member: &MemberKey) -> Result<Profile>;
 
-    /// Changes a profile.
-    async fn change_profile(&self, change: ProfileChange) -> Result<()>;
+    /// Changes a profile; `false` where it was forgotten meanwhile ([`ProfileChange::upon`]).
+    async fn change_profile(&self, change: ProfileChange) -> Result<bool>;
 
-    /// Forgets a member, whole; answers whether anything was known.
-    async fn forget_profile(&self, member: &MemberKey) -> Result<bool>;
+    /// Forgets a member, whole; answers whether anything was known. That it was is known for `keep`.
+    async fn forget_profile(&self, member: &MemberKey, keep: Duration) -> Result<bool>;
 
     /// Counts a message of a member in a chat, over any window of the rate.
     async fn admit(&self, knock: Knock) -> Result<Admitted>;

@@ -415,8 +415,8 @@ pub trait Store: Send + Sync + 'static {
     /// What is remembered under this name.
     async fn session(&self, key: &SessionKey) -> Result<Remembered>;
 
-    /// Forgets a session: it is there and empty for `keep`, so that nothing older is looked for, and a `forgotten` line is
-    /// left for the archive.
+    /// Forgets a session: when that was is known for `keep`, so that nothing older is looked for, and a `forgotten` line is left
+    /// for the archive.
     async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()>;
 
     /// Queues a late answer, once per seq.
@@ -449,7 +449,7 @@ pub trait Store: Send + Sync + 'static {
     /// Status of the given chats, in their order.
     async fn chats(&self, lanes: Vec<Lane>) -> Result<Vec<ChatStatus>>;
 
-    /// Out-lanes that hold something now, at most `limit`.
+    /// Chats whose out-lane holds something now, or that are muted, paused, dead or have a weight of their own; `limit` at most.
     async fn busy_chats(&self, limit: usize) -> Result<Vec<Lane>>;
 
     /// The oldest journal lines, at most `max` a shard; one batch per shard that has any.

@@ -10,9 +10,10 @@ use crate::model::{Session, SessionKey};
 pub struct Remembered {
     /// Its turns and vars; empty where it has none.
     pub session: Session,
-    /// Whether the store has it at all: one that it has, be it empty, hides what the archive may have.
+    /// Whether the store has it: one that it has hides what the archive may have.
     pub found: bool,
-    /// When it was last forgotten on demand, by the store's clock in Unix ms; 0 where that is not known.
+    /// When it was last forgotten on demand, by the store's clock in Unix ms; 0 where that is not known. What the archive
+    /// has from before that is on its way out.
     pub forgotten: i64,
 }
 

@@ -14,7 +14,7 @@ use super::{Context, Work, profile, through_outages};
 use crate::action::{self, Answer};
 use crate::config::settings::Terms;
 use crate::crash::{self, Point};
-use crate::member::field_value;
+use crate::member::{NAME, Profile, field_value};
 use crate::model::{Lane, Message, Outcome};
 use crate::rules::{Action, Run, Trigger, texts};
 use crate::setup::AppSetup;
@@ -44,6 +44,7 @@ pub(super) async fn act(context: &Context, work: Work<'_>, claimed: &ClaimedMess
     let recalled = recall(context, app, claimed, sees_session).await;
     let named = context.directory.chat_name(&message.app, &message.chat_id);
     let configured = app.settings.chats.get(&message.chat_id).and_then(|chat| chat.name.as_deref());
+    let name = profile.contact.get(NAME).or(message.sender_name.as_ref()).cloned();
     let mut span = context.spans.child(SpanOf::Action, work.trace);
     span.tell("action", run.action.as_str());
     span.tell("rule", &run.rule);
@@ -68,9 +69,9 @@ pub(super) async fn act(context: &Context, work: Work<'_>, claimed: &ClaimedMess
         }
     };
     drop(span);
-    match remember(context, app, message, run, &answer).await {
+    match remember(context, app, message, run, (&profile, &answer)).await {
         Ok(confirmation) => {
-            let upon = sees_session.then_some(Said { upon: recalled, vars: None });
+            let upon = sees_session.then_some(Said { upon: recalled, vars: None, name });
             said(decided, upon, answer, confirmation)
         }
         Err(error) => decided.failed(&message.request_id, format!("what was to be kept: {error}")),
@@ -97,7 +98,7 @@ async fn remember(
     app: &AppSetup,
     message: &Message,
     run: &Run,
-    answer: &Answer,
+    (profile, answer): (&Profile, &Answer),
 ) -> Result<Option<&'static str>, StoreError> {
     let members = context.store.members();
     if let Action::Mute(muted) = *run.action {
@@ -107,12 +108,15 @@ async fn remember(
             sender_key = %message.sender_key, msg_id = %message.msg_id, muted, "an admin muted a chat, or let it speak again");
     }
     let Some(change) = change(app, message, run, answer) else { return Ok(None) };
-    through_outages(context, "change_profile", || members.change_profile(change.clone())).await?;
+    let change = ProfileChange { upon: profile.forgotten, ..change };
+    if !through_outages(context, "change_profile", || members.change_profile(change.clone())).await? {
+        info!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+            sender_key = %message.sender_key, msg_id = %message.msg_id,
+            "a member was forgotten while they said who they are: nothing is kept");
+        return Ok(None);
+    }
     let (word, confirmation) = match &change.user {
-        Some(UserChange::Unbind) => {
-            context.names.forget(&change.member);
-            ("unbound", Some(texts::UNBOUND))
-        }
+        Some(UserChange::Unbind) => ("unbound", Some(texts::UNBOUND)),
         Some(UserChange::Bind { .. } | UserChange::Renew(_)) => ("bound", Some(texts::BOUND)),
         None => ("noted", None),
     };
@@ -127,17 +131,17 @@ fn change(app: &AppSetup, message: &Message, run: &Run, answer: &Answer) -> Opti
     let member = message.member();
     let terms = run.terms.as_deref().copied().unwrap_or_default();
     if terms.unbind {
-        let contact = app.rules.kept_fields().into_iter().map(|field| (field.to_owned(), FieldChange::Remove));
-        return Some(ProfileChange { member, user: Some(UserChange::Unbind), contact: contact.collect() });
+        let contact = app.rules.kept_fields().into_iter().map(|field| (field.to_owned(), FieldChange::Unsay));
+        return Some(ProfileChange { member, user: Some(UserChange::Unbind), contact: contact.collect(), upon: None });
     }
     let user_id = match answer {
         Answer::Say { user_id, .. } => user_id.clone(),
         Answer::Silent | Answer::Later => None,
     };
     let Terms { ttl, renew_on_use, .. } = terms;
-    let user = user_id.map(|id| UserChange::Bind { id, ttl, renew: renew_on_use });
-    let contact: Vec<_> = kept(run).map(|(field, value)| (field, FieldChange::Set(value))).collect();
-    (user.is_some() || !contact.is_empty()).then_some(ProfileChange { member, user, contact })
+    let user = user_id.map(|id| UserChange::Bind { id, ttl, renew: renew_on_use.then_some(ttl) });
+    let contact: Vec<_> = kept(run).map(|(field, value)| (field, FieldChange::Say(value))).collect();
+    (user.is_some() || !contact.is_empty()).then_some(ProfileChange { member, user, contact, upon: None })
 }
 
 /// What a binding captured for the contact book; a service keeps what it is told by itself.

@@ -1,23 +1,24 @@
 //! Handles one claimed message: rules, action, replies. It changes nothing outside itself; what it decides becomes
 //! true in the commit step alone.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tracing::{error, warn};
 
 use super::recall::Recalled;
 use super::reply::Origin;
-use super::session::{self, After};
+use super::session::{self, After, Exchanged};
 use super::{Context, Work, act::act, through_outages};
 use crate::action;
 use crate::alarms::{Alarm, Kind};
 use crate::mask;
 use crate::model::{Message, Outcome, ReplyTo, now_ms};
 use crate::records;
-use crate::rules::{Action, Decision, Trigger, texts};
+use crate::rules::{Action, Decision, texts};
 use crate::setup::AppSetup;
 use crate::store::{Admitted, ClaimedMessage, Commit, Exchange, Knock, LateTicket, Line, Stage, Turn};
 use crate::wecom::message;
@@ -32,18 +33,22 @@ pub(super) struct Decided {
     pub messages: Vec<Value>,
     /// What an action that sees the session said of it.
     pub said: Option<Said>,
+    /// What a sentence captured: its words, and those of its answer, are shown to nobody and kept nowhere but masked by it.
+    pub captures: Option<Map<String, Value>>,
 }
 
-/// An exchange: upon which session, and the vars that the action set.
+/// An exchange: upon which session, the vars that the action set, and what the member is called.
 pub(super) struct Said {
     pub upon: Recalled,
-    pub vars: Option<serde_json::Map<String, Value>>,
+    pub vars: Option<Map<String, Value>>,
+    pub name: Option<String>,
 }
 
 impl Decided {
     /// Nothing is said.
     pub fn ends(outcome: Outcome, rule: Option<String>, reason: Option<String>) -> Self {
-        Self { rule, trigger: None, action: None, outcome, reason, messages: Vec::new(), said: None }
+        let (messages, said, captures) = (Vec::new(), None, None);
+        Self { rule, trigger: None, action: None, outcome, reason, messages, said, captures }
     }
 
     /// The backend failed: the member gets one short apology, the reason goes to the log and the trail.
@@ -51,6 +56,11 @@ impl Decided {
         error!(request_id, rule = self.rule, %reason, "an action failed");
         let messages = vec![action::apology(request_id)];
         Self { outcome: Outcome::Queued, reason: Some(reason), messages, said: None, ..self }
+    }
+
+    /// Words of this exchange as they are kept and logged.
+    fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.captures.as_ref().map_or(Cow::Borrowed(text), |captures| mask::captured(text, captures).into())
     }
 }
 
@@ -63,6 +73,8 @@ pub(super) struct Handled {
     pub reason: Option<String>,
     /// `[{id, digest}]` of the replies.
     pub replies: Value,
+    /// The member's words as logs may have them, where that is not as they are.
+    pub text: Option<String>,
 }
 
 /// Handles `claimed`.
@@ -80,9 +92,19 @@ pub(super) async fn handle(context: &Context, work: Work<'_>, claimed: &ClaimedM
 async fn decide(context: &Context, work: Work<'_>, claimed: &ClaimedMessage) -> Decided {
     let (message, app) = (&claimed.message, work.app);
     let decision = app.rules.decide(message);
-    if let Some(unheard) = unheard(context, app, claimed, &decision).await {
-        return unheard;
-    }
+    let captures = match &decision {
+        Decision::Run(run) => run.captures.clone(),
+        Decision::Ignore { .. } | Decision::Block { .. } | Decision::Say { .. } => None,
+    };
+    let decided = match unheard(context, app, claimed, &decision).await {
+        Some(unheard) => unheard,
+        None => follow(context, work, claimed, decision).await,
+    };
+    Decided { captures, ..decided }
+}
+
+async fn follow(context: &Context, work: Work<'_>, claimed: &ClaimedMessage, decision: Decision) -> Decided {
+    let message = &claimed.message;
     match decision {
         Decision::Ignore { reason } => Decided::ends(Outcome::Ignored, None, Some(reason)),
         Decision::Block { rule } => {
@@ -90,8 +112,9 @@ async fn decide(context: &Context, work: Work<'_>, claimed: &ClaimedMessage) -> 
                 sender_key = %message.sender_key, msg_id = %message.msg_id, "a sensitive word; not answered");
             Decided::ends(Outcome::Blocked, Some(rule), None)
         }
-        Decision::Say { rule, text } => {
-            Decided { messages: vec![message::text(&text)], ..Decided::ends(Outcome::Queued, Some(rule), None) }
+        Decision::Say { rule, text, reason } => {
+            let messages = vec![message::text(&text)];
+            Decided { messages, ..Decided::ends(Outcome::Queued, Some(rule), reason.map(str::to_owned)) }
         }
         Decision::Run(run) => act(context, work, claimed, &run).await,
     }
@@ -159,11 +182,9 @@ fn commit(
         context.alarms.raise(Alarm::of_chat(Kind::NoRoute, &message.app, &message.chat_id, why));
     }
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
-    // What a member says of themselves is no turn to be shown, or kept, whole.
-    let is_binding = decided.trigger == Some(Trigger::Binding.as_str());
-    let masked = is_binding.then(|| Message { text: mask::phones_in(&message.text).into_owned(), ..message.clone() });
-    let heard = masked.as_ref().unwrap_or(message);
-    let exchange = decided.said.take().map(|said| exchange(app, heard, &decided.messages, said));
+    let said = decided.said.take();
+    let exchange = said.map(|said| exchange(app, message, &decided, said));
+    let text = decided.captures.is_some().then(|| decided.shown(&message.text).into_owned());
     let handled = json!({
         "rule": decided.rule, "trigger": decided.trigger, "action": decided.action, "outcome": decided.outcome.as_str(), "reason": decided.reason,
         "replies": &replies.summary, "elapsed_ms": millis(began.elapsed()), "redelivered": claimed.redelivered,
@@ -192,15 +213,17 @@ fn commit(
         lines,
     };
     let Decided { rule, action, reason, .. } = decided;
-    Handled { commit, outcome, rule, action, reason, replies: replies.summary }
+    Handled { commit, outcome, rule, action, reason, replies: replies.summary, text }
 }
 
 /// What the session is after this exchange.
-fn exchange(app: &AppSetup, message: &Message, messages: &[Value], said: Said) -> Exchange {
-    let (bounds, Said { upon, vars }) = (&app.settings.session, said);
+fn exchange(app: &AppSetup, message: &Message, decided: &Decided, said: Said) -> Exchange {
+    let (bounds, Said { upon, vars, name }) = (&app.settings.session, said);
     let Recalled { key, session: before, forgotten } = upon;
     let had_vars = !before.vars.is_empty();
-    let After { session, turns, fits } = session::after(before, bounds, message, messages, vars);
+    let shown = |text| decided.shown(text);
+    let exchanged = Exchanged { text: &message.text, name, replies: &decided.messages, vars, shown: &shown };
+    let After { session, turns, fits } = session::after(before, bounds, exchanged);
     if !fits {
         warn!(request_id = %message.request_id, "the action's vars are too large (session.max_vars); they stay as they were");
     }

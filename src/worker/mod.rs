@@ -276,7 +276,7 @@ async fn work(context: &Context, job: &Job) {
             info!(
                 request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
                 sender_key = %message.sender_key, msg_id = %message.msg_id, rule = handled.rule, action = handled.action,
-                outcome = handled.outcome.as_str(), reason = handled.reason, %replies, text = content.of_text(&message.text),
+                outcome = handled.outcome.as_str(), reason = handled.reason, %replies, text = content.of_text(handled.text.as_deref().unwrap_or(&message.text)),
                 waited_ms = waited, elapsed_ms = began.elapsed().as_millis() as u64, "message handled"
             );
         }

@@ -40,7 +40,7 @@ impl Names {
     }
 
     /// Its name is news again.
-    pub fn forget(&self, member: &MemberKey) {
+    fn forget(&self, member: &MemberKey) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(member);
     }
 }
@@ -53,7 +53,7 @@ pub(super) async fn note_name(context: &Context, message: &Message) {
         return;
     }
     let contact = vec![(NAME.to_owned(), FieldChange::Fill(name))];
-    let change = ProfileChange { member: member.clone(), user: None, contact };
+    let change = ProfileChange { member: member.clone(), user: None, contact, upon: None };
     if let Err(error) = context.store.members().change_profile(change).await {
         debug!(%error, request_id = %message.request_id, "a member's name was not kept");
         context.names.forget(&member);
@@ -62,19 +62,27 @@ pub(super) async fn note_name(context: &Context, message: &Message) {
 
 /// What is known of the member, where the run speaks of that.
 pub(super) async fn of(context: &Context, message: &Message, run: &Run) -> Result<Profile, StoreError> {
-    if !run.action.speaks_of_user() && run.unless_bound.is_none() {
+    let is_used = run.action.speaks_of_user() || run.unless_bound.is_some();
+    if !is_used && !run.action.calls_by_name() {
         return Ok(Profile::default());
     }
     let member = message.member();
-    let profile = through_outages(context, "read_profile", || context.store.members().read_profile(&member)).await?;
-    renew(context, message, &profile).await;
+    let mut profile =
+        through_outages(context, "read_profile", || context.store.members().read_profile(&member)).await?;
+    if let Some(name) = &message.sender_name {
+        profile.hear_name(name);
+    }
+    if is_used {
+        renew(context, message, &profile).await;
+    }
     Ok(profile)
 }
 
 /// This was a use of the binding.
 async fn renew(context: &Context, message: &Message, profile: &Profile) {
     let Some(ttl) = profile.user.as_ref().and_then(renewal) else { return };
-    let change = ProfileChange { member: message.member(), user: Some(UserChange::Renew(ttl)), contact: Vec::new() };
+    let user = Some(UserChange::Renew(ttl));
+    let change = ProfileChange { member: message.member(), user, contact: Vec::new(), upon: None };
     if let Err(error) = context.store.members().change_profile(change).await {
         warn!(
             %error, request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,

@@ -42,12 +42,12 @@ impl Archive {
         Self { records, silent_until: Mutex::default() }
     }
 
-    /// What it has of a session; `None` where it gives no answer.
-    async fn of(&self, key: &SessionKey, turns: usize) -> Option<Session> {
+    /// What it has of a session from after `after`; `None` where it gives no answer.
+    async fn of(&self, key: &SessionKey, after: i64, turns: usize) -> Option<Session> {
         if self.silent().is_some_and(|until| Instant::now() < until) {
             return None;
         }
-        let reason = match timeout(ANSWERS_WITHIN, self.records.archived(key, turns)).await {
+        let reason = match timeout(ANSWERS_WITHIN, self.records.archived(key, after, turns)).await {
             Ok(Ok(session)) => return Some(session.unwrap_or_default()),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in time".to_owned(),
@@ -71,7 +71,7 @@ pub(super) async fn recall(context: &Context, app: &AppSetup, claimed: &ClaimedM
         SessionScope::Chat => of_chat(context, message, &key).await,
     };
     if !found && archived && bounds.archive {
-        session = context.archive.of(&key, bounds.turns).await.unwrap_or_default();
+        session = context.archive.of(&key, forgotten, bounds.turns).await.unwrap_or_default();
     }
     Recalled { key, session, forgotten }
 }
@@ -120,11 +120,11 @@ mod tests {
         let away = records(&folder, "away.db").await;
         away.close().await;
         let mut archive = Archive::new(away);
-        assert_eq!(archive.of(&key, 10).await, None);
+        assert_eq!(archive.of(&key, 0, 10).await, None);
         archive.records = good;
-        assert_eq!(archive.of(&key, 10).await, None, "it is not even asked");
+        assert_eq!(archive.of(&key, 0, 10).await, None, "it is not even asked");
         *archive.silent() = Some(Instant::now());
-        assert_eq!(archive.of(&key, 10).await.map(|session| session.turns), Some(vec![turn]));
-        assert_eq!(archive.of(&SessionKey::of_sender("app", "c", "v"), 10).await, Some(Session::default()));
+        assert_eq!(archive.of(&key, 0, 10).await.map(|session| session.turns), Some(vec![turn]));
+        assert_eq!(archive.of(&SessionKey::of_sender("app", "c", "v"), 0, 10).await, Some(Session::default()));
     }
 }

@@ -1,10 +1,27 @@
 //! What is remembered between two messages, and its bounds. Pure: the store reads it with the claim and writes it in the
 //! commit step (P4).
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::config::settings::{self, SessionScope};
-use crate::model::{Message, Role, Session, SessionTurn};
+use crate::mask;
+use crate::model::{Role, Session, SessionTurn};
+
+/// What was said, and by whom.
+pub(super) struct Exchanged<'a> {
+    /// The member's words.
+    pub text: &'a str,
+    /// What the member is called.
+    pub name: Option<String>,
+    /// What they are answered.
+    pub replies: &'a [Value],
+    /// The vars that the action set (`null` takes one away).
+    pub vars: Option<Map<String, Value>>,
+    /// How words are kept, be it anybody's.
+    pub shown: &'a dyn Fn(&'a str) -> Cow<'a, str>,
+}
 
 /// A session after one exchange, and what of it is new.
 #[derive(Debug, PartialEq)]
@@ -16,23 +33,15 @@ pub(super) struct After {
     pub fits: bool,
 }
 
-/// The session after a member's words and ours, and the vars that the action set (`null` takes one away).
-pub(super) fn after(
-    mut session: Session,
-    bounds: &settings::Session,
-    message: &Message,
-    replies: &[Value],
-    vars: Option<Map<String, Value>>,
-) -> After {
-    let turn = |role, text: &str, name| {
-        let text = text[..text.floor_char_boundary(bounds.max_turn)].to_owned();
+/// The session after an exchange.
+pub(super) fn after(mut session: Session, bounds: &settings::Session, exchanged: Exchanged<'_>) -> After {
+    let Exchanged { text, name, replies, vars, shown } = exchanged;
+    let turn = |role, text, name| {
+        let text = mask::cut(&shown(text), bounds.max_turn).to_owned();
         SessionTurn { role, text, name }
     };
-    let name = match bounds.scope {
-        SessionScope::Sender => None,
-        SessionScope::Chat => message.sender_name.clone(),
-    };
-    let mut turns = vec![turn(Role::User, &message.text, name)];
+    let name = name.filter(|_| bounds.scope == SessionScope::Chat);
+    let mut turns = vec![turn(Role::User, text, name)];
     turns.extend(replies.iter().filter_map(content).map(|text| turn(Role::Bot, text, None)));
     turns.truncate(bounds.turns);
     session.turns.extend(turns.iter().cloned());
@@ -64,14 +73,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rules::tests::text;
 
     fn bounds() -> settings::Session {
         settings::Session { max_vars: 1000, ..settings::Session::default() }
     }
 
-    fn said(words: &str) -> Message {
-        Message { sender_name: Some("小王".into()), ..text(words) }
+    fn said<'a>(text: &'a str, replies: &'a [Value], vars: Option<Map<String, Value>>) -> Exchanged<'a> {
+        Exchanged { text, name: Some("小王".into()), replies, vars, shown: &|text| Cow::Borrowed(text) }
     }
 
     #[test]
@@ -80,7 +88,7 @@ mod tests {
         session.vars.insert("old".into(), json!(1));
         let vars = json!({"n": 2, "old": null}).as_object().cloned();
         let reply = json!({"msgtype": "markdown", "markdown": {"content": "yes"}});
-        let After { session, turns, fits } = after(session, &bounds(), &said("hi"), &[reply], vars);
+        let After { session, turns, fits } = after(session, &bounds(), said("hi", &[reply], vars));
         assert!(fits);
         assert_eq!(session.vars, json!({"n": 2}).as_object().cloned().expect("an object"));
         let words: Vec<_> = turns.iter().map(|t| (t.role, t.text.as_str(), t.name.as_deref())).collect();
@@ -91,21 +99,32 @@ mod tests {
     #[test]
     fn a_shared_session_says_who_spoke() {
         let shared = settings::Session { scope: SessionScope::Chat, ..bounds() };
-        let turns = after(Session::default(), &shared, &said("hi"), &[], None).turns;
+        let turns = after(Session::default(), &shared, said("hi", &[], None)).turns;
         assert_eq!(turns[0].name.as_deref(), Some("小王"));
+    }
+
+    #[test]
+    fn a_turn_is_masked_before_it_is_cut() {
+        let short = settings::Session { max_turn: 10, ..bounds() };
+        let turns = |shown: &'static dyn Fn(&'static str) -> Cow<'static, str>| {
+            let exchanged = Exchanged { shown, ..said("电话13800138000", &[], None) };
+            after(Session::default(), &short, exchanged).turns
+        };
+        assert_eq!(turns(&|text| Cow::Borrowed(text))[0].text, "电话");
+        assert_eq!(turns(&|text| mask::phones_in(text))[0].text, "电话138*");
     }
 
     #[test]
     fn sessions_are_bounded() {
         let mut session = Session::default();
         for i in 0..50 {
-            session = after(session, &bounds(), &said(&format!("{i}{}", "你".repeat(2000))), &[], None).session;
+            session = after(session, &bounds(), said(&format!("{i}{}", "你".repeat(2000)), &[], None)).session;
         }
         assert_eq!(session.turns.len(), bounds().turns);
         assert!(session.turns[0].text.starts_with("30你") && session.turns[0].text.len() <= bounds().max_turn);
 
         let huge = json!({"x": "y".repeat(bounds().max_vars)}).as_object().cloned();
-        let After { session, fits, .. } = after(session, &bounds(), &said("hi"), &[], huge);
+        let After { session, fits, .. } = after(session, &bounds(), said("hi", &[], huge));
         assert!(!fits && session.vars.is_empty());
     }
 }

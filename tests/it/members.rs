@@ -2,8 +2,8 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use wecom_gateway::sim::scenario::robot_app;
-use wecom_gateway::sim::{FakeWeCom, Options, Scenario, ServiceAnswer};
+use wecom_gateway::sim::scenario::{json_app, robot_app};
+use wecom_gateway::sim::{FakeWeCom, Options, Scenario, ServiceAnswer, robot_text};
 
 use crate::on_both_stores;
 use crate::world::{APP, On, World};
@@ -17,6 +17,11 @@ on_both_stores!(
     a_binding_that_replies_keeps_it_first,
     any_action_may_tell_who_the_member_is,
     a_name_that_a_callback_carries_is_kept,
+    the_name_at_hand_is_the_one_that_counts,
+    unbinding_leaves_what_others_said,
+    what_was_said_to_be_a_phone_is_kept_masked_whatever_it_is,
+    who_is_forgotten_while_they_bind_stays_forgotten,
+    any_chat_can_be_muted_where_chats_need_no_entry,
     the_api_binds_and_forgets,
     a_flood_is_answered_once,
     a_muted_chat_hears_its_admins_alone,
@@ -169,6 +174,107 @@ async fn a_name_that_a_callback_carries_is_kept(on: On) {
     world.fence("c2", "u1").await;
     assert_eq!(last_sender(&world)["contact"], json!({"name": "王五", "remark": "大客户"}));
     assert_eq!(world.texts("c2")[0], "你好，王五");
+    world.end().await;
+}
+
+/// The callback's own name is younger than what is kept, and below what anybody set.
+async fn the_name_at_hand_is_the_one_that_counts(on: On) {
+    let world = world(on, |_, app| {
+        let hi = json!({"type": "reply", "text": "你好，{{ user.name }}"});
+        app["commands"].as_array_mut().expect("a list").push(json!({"name": "hi", "action": hi}));
+    })
+    .await;
+    let say = async |msg_id: &str, name: &str| {
+        let named = format!("<Name><![CDATA[{name}]]></Name>");
+        let text = robot_text("c1", "u1", msg_id, "/hi").replace("<Name><![CDATA[u1]]></Name>", &named);
+        world.post_callback(&text).await;
+        world.ends(msg_id, "delivered").await;
+    };
+    say("m1", "甲").await;
+    say("m2", "乙").await;
+    let put = json!({"contact": {"name": "王五"}});
+    assert_eq!(world.call(Method::PUT, &format!("users/{APP}/u1"), &put).await.0, 200);
+    say("m3", "丙").await;
+    assert_eq!(world.texts("c1"), ["你好，甲", "你好，乙", "你好，王五"]);
+    world.end().await;
+}
+
+async fn unbinding_leaves_what_others_said(on: On) {
+    let world = world(on, with_bindings).await;
+    let path = format!("users/{APP}/u1");
+    let put = json!({"user_id": "u-7", "contact": {"name": "乙", "remark": "大客户"}});
+    assert_eq!(world.call(Method::PUT, &path, &put).await.0, 200);
+    world.say("c1", "u1", "m1", &format!("我叫丙，电话{PHONE}")).await;
+    world.fence("c1", "u1").await;
+    assert_eq!(user(&world, "u1").await["contact"], json!({"name": "丙", "remark": "大客户", "phone": PHONE}));
+    world.say("c1", "u1", "m2", "解绑").await;
+    world.fence("c1", "u1").await;
+    let known = user(&world, "u1").await;
+    assert_eq!((&known["user_id"], &known["contact"]), (&Value::Null, &json!({"name": "乙", "remark": "大客户"})));
+    world.end().await;
+}
+
+/// In the session, and so in the archive and in whatever is asked with it later.
+async fn what_was_said_to_be_a_phone_is_kept_masked_whatever_it_is(on: On) {
+    let world = world(on, |fake, app| {
+        with_bindings(fake, app);
+        let crm = app["bindings"][0]["action"].clone();
+        let landline = json!({"pattern": r"座机(?P<phone>\S+)", "action": crm});
+        app["bindings"].as_array_mut().expect("a list").push(landline);
+    })
+    .await;
+    for number in ["138001380001", "010-12345678"] {
+        world
+            .fake
+            .service()
+            .script("crm", [ServiceAnswer::Json(json!({"text": format!("没有{number}")})).after(Default::default())]);
+    }
+    world.say("c1", "u1", "b1", "绑定手机号 138001380001").await;
+    world.say("c1", "u1", "b2", "座机010-12345678").await;
+    world.fence("c1", "u1").await;
+    let four = |answer: &Value| answer["turns"].as_array().is_some_and(|turns| turns.len() >= 4);
+    let session = world.api(&format!("sessions/{APP}/c1/u1"), four).await.to_string();
+    for (shown, hidden) in [("138****80001", "13800138000"), ("010*****5678", "12345678")] {
+        assert!(session.contains(shown) && !session.contains(hidden), "{session}");
+    }
+    world.end().await;
+}
+
+async fn who_is_forgotten_while_they_bind_stays_forgotten(on: On) {
+    let world = world(on, with_bindings).await;
+    let path = format!("users/{APP}/u1");
+    let bound = ServiceAnswer::Json(json!({"user_id": "u-7"})).after(std::time::Duration::from_secs(1));
+    world.fake.service().script("crm", [bound]);
+    world.say("c1", "u1", "b1", &format!("绑定手机号 {PHONE}")).await;
+    world.fake.until(|fake| fake.service().count() == 1).await;
+    assert_eq!(world.call(Method::DELETE, &path, &Value::Null).await.0, 204);
+    world.ends("b1", "silent").await;
+    assert_eq!((user(&world, "u1").await["user_id"].clone(), world.texts("c1")), (Value::Null, Vec::<String>::new()));
+    // Who says it again means it.
+    world.fake.service().script("crm", [ServiceAnswer::Json(json!({"user_id": "u-7"})).after(Default::default())]);
+    world.say("c1", "u1", "b2", &format!("绑定手机号 {PHONE}")).await;
+    world.ends("b2", "delivered").await;
+    assert_eq!(user(&world, "u1").await["user_id"], "u-7");
+    world.end().await;
+}
+
+async fn any_chat_can_be_muted_where_chats_need_no_entry(on: On) {
+    let world = World::with(on, &["c1"], Options::default(), |fake, scenario: Scenario| {
+        scenario.app(APP, robot_app(fake, APP, &["c1".to_owned()])).app("j", json_app(fake, "j", &[], ("X-Token", "t")))
+    })
+    .await;
+    let listed = async |world: &World| {
+        let chats = world.call(Method::GET, "chats", &Value::Null).await.1;
+        let items = chats["items"].as_array().expect("items").clone();
+        items.into_iter().filter(|item| item["app"] == "j").map(|item| item["muted"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&world).await, Vec::<Value>::new());
+    let (status, chat) = world.call(Method::PATCH, "chats/j/jc", &json!({"muted": true})).await;
+    assert_eq!((status, &chat["muted"], listed(&world).await), (200, &json!(true), vec![json!(true)]));
+    let (status, chat) = world.call(Method::PATCH, "chats/j/jc", &json!({"muted": false})).await;
+    assert_eq!((status, &chat["muted"], listed(&world).await), (200, &json!(false), Vec::<Value>::new()));
+    // A robot's chats have entries: another id is a mistyped one.
+    assert_eq!(world.patch("nowhere", &json!({"muted": true})).await.0, 404);
     world.end().await;
 }
 

@@ -147,6 +147,23 @@ async fn what_cannot_change_says_so() {
     world.end().await;
 }
 
+/// By itself the configuration is sound, and it would be after a restart; beside what can't change it is not.
+#[tokio::test]
+async fn what_needs_a_restart_first_is_refused_whole() {
+    let world = World::new(On::Embedded, &["c1"]).await;
+    let mut app = keeping_secrets(&world, echoing(&world.fake, "new: ", &["c1"]));
+    app["session"] = json!({"scope": "chat"});
+    let shared = |_: &FakeWeCom, scenario: Scenario| scenario.app(APP, app).set("workers", "order", "chat");
+    let (world, status, answer) = world.reload_as(shared).await;
+    let told = answer["error"]["message"].as_str().unwrap();
+    assert_eq!((status, answer["error"]["code"].as_str()), (409, Some("needs_restart")));
+    assert!(told.contains("workers can't change before a restart") && told.contains("session.scope"), "{told}");
+    world.say("c1", "u1", "m1", "/echo as before").await;
+    world.fake.until(|fake| fake.texts(&key("c1")).len() == 1).await;
+    assert_eq!(world.texts("c1"), ["as before"]);
+    world.end().await;
+}
+
 /// A process of its own, and the app's file that it reads.
 struct Served {
     fake: FakeWeCom,

@@ -175,7 +175,7 @@ async fn a_hundred_thousand_exchanges() {
         for n in (0..EXCHANGES / 10).step_by(10) {
             let (chat, sender) = sender(n);
             let key = SessionKey::of_sender("support", &chat, &sender);
-            let session = records.archived(&key, TURNS).await.expect("reads").expect("there");
+            let session = records.archived(&key, 0, TURNS).await.expect("reads").expect("there");
             assert_eq!(session.turns.len(), TURNS);
         }
         println!(

@@ -128,7 +128,7 @@ fn profile() -> Profile {
     let contact = [("name", "王老五"), ("phone", "13800138000"), ("remark", "大客户"), ("mobile", "13900139000")];
     let user = BoundUser { id: "u-7".into(), left: Duration::from_secs(60), renew: None };
     let contact = contact.map(|(field, value)| (field.to_owned(), value.to_owned()));
-    Profile { user: Some(user), contact: contact.into() }
+    Profile { user: Some(user), contact: contact.into(), ..Profile::default() }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! services and Kafka can be reached from here. Nothing is ever sent.
 
 mod api;
+mod hints;
 mod online;
 mod reach;
 
@@ -54,6 +55,9 @@ fn sound(settings: &Settings, config: &Path) -> String {
         text.push_str(&format!(
             "\nHint: app {id:?} can't answer its one-to-one chats, replies there are dropped: {mend}."
         ));
+    }
+    for hint in settings.apps.values().flat_map(|app| hints::of_rules(app)) {
+        text.push_str(&format!("\nHint: {hint}"));
     }
     if silent.is_empty() {
         return text;

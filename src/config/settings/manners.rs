@@ -18,6 +18,13 @@ pub struct Manners {
     pub unmute: Vec<String>,
 }
 
+impl Manners {
+    /// What `mute` and `unmute` answer to where nothing else is said.
+    pub fn default_names() -> (Vec<String>, Vec<String>) {
+        (vec!["mute".into(), "静音".into()], vec!["unmute".into(), "取消静音".into()])
+    }
+}
+
 /// Whom a command is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
@@ -29,6 +36,18 @@ pub enum Audience {
     External,
     /// [`Manners::admins`].
     Admin,
+}
+
+impl Audience {
+    /// The reason in trails of those who are refused.
+    pub fn refusal(self) -> &'static str {
+        match self {
+            Self::Bound => "not_bound",
+            Self::Internal => "not_internal",
+            Self::External => "not_external",
+            Self::Admin => "not_admin",
+        }
+    }
 }
 
 /// A command that is not for everybody.

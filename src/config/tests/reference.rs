@@ -76,7 +76,7 @@ fn json(auth: &str) -> String {
 fn load(gateway: &str, app: &str, known: &mut BTreeSet<String>) -> Result<Settings, Faults> {
     let folder = Folder::new().gateway(gateway).app("a", app).file("apps/words.txt", "敏感\n");
     let ledger = Ledger::default();
-    let settings = read(&folder.path("gateway.toml"), &|_| Some("variable".into()), &ledger);
+    let (settings, _) = read(&folder.path("gateway.toml"), &|_| Some("variable".into()), &ledger, None);
     known.extend(ledger.asked());
     ledger.close()?;
     Ok(Settings { files: std::default::Default::default(), ..settings })

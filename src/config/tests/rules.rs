@@ -122,6 +122,13 @@ fn manners() {
         (with("", "only = \"admin\""), "commands[0].only", &["nobody yet", "[rules] admins"]),
         (with("", "only_text = \"x\""), "commands[0].only_text", &["only = \"bound\""]),
         (with("", "only = \"bound\"\nonly_text = \"\""), "commands[0].only_text", &["empty"]),
+        (robot("[[bindings]]\npattern = '我叫(?P<name>.)'\nttl = \"1d\""), "bindings[0].ttl", &["type \"http\""]),
+        (binding(&format!("renew_on_use = true\n{HELP}")), "bindings[0].renew_on_use", &["type \"http\""]),
+        (
+            binding(&format!("{HELP}\n[[bindings]]\npattern = 'x'\nunbind = true")),
+            "bindings[1].pattern",
+            &["bindings[0].pattern", "never reached"],
+        ),
         (binding("unbind = true\nttl = \"1d\""), "bindings[0].ttl", &["unbind ends one"]),
         (binding("unbind = true\nrenew_on_use = true"), "bindings[0].renew_on_use", &["unbind ends one"]),
         (binding(&format!("unbind = 1\n{HELP}")), "bindings[0].unbind", &["true or false"]),
@@ -138,7 +145,7 @@ fn manners() {
         "only = \"bound\"\nonly_text = \"先绑定\"",
     );
     let text = text
-        + "[[bindings]]\npattern = '(?P<phone>1\\d{10})'\nttl = \"1d\"\nrenew_on_use = true\n[[bindings]]\npattern = '解绑'\nunbind = true";
+        + "[[bindings]]\npattern = '(?P<phone>1\\d{10})'\nttl = \"1d\"\nrenew_on_use = true\naction = { type = \"http\", url = \"http://crm:1/\" }\n[[bindings]]\npattern = '解绑'\nunbind = true";
     let app = Folder::new().app("a", &text).settings().apps["a"].clone();
     let Rules { manners, commands, bindings, .. } = &app.rules;
     let minute = Duration::from_secs(60);
@@ -147,7 +154,7 @@ fn manners() {
     assert_eq!(commands[0].only, Some(Only { audience: Audience::Bound, text: Some("先绑定".into()) }));
     assert_eq!(bindings[0].terms, Terms { unbind: false, ttl: minute * 60 * 24, renew_on_use: true });
     assert_eq!(bindings[1].terms, Terms { unbind: true, ..Terms::default() });
-    assert!(bindings.iter().all(|binding| binding.action.is_none()));
+    assert!(bindings[0].action.is_some() && bindings[1].action.is_none());
 }
 
 #[test]
@@ -280,7 +287,7 @@ async fn the_names_that_templates_may_hold_are_those_that_are_filled_in() {
     let (message, session, rules) = (message(), Session::default(), rules::tests::set(|_| {}));
     let user = BoundUser { id: "u-7".into(), left: Duration::from_secs(60), renew: None };
     let contact = ["name", "remark", "phone", "email"].map(|field| (field.to_owned(), field.to_owned()));
-    let profile = Profile { user: Some(user), contact: contact.into() };
+    let profile = Profile { user: Some(user), contact: contact.into(), ..Profile::default() };
     let request = Request {
         message: &message,
         chat_name: Some("群"),

@@ -1,4 +1,4 @@
-//! Members: a row for the user id, one for each contact field, one for what counts against a rate.
+//! Members: a row for the user id, one for what each source said of a contact field, one for what counts against a rate.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::EmbeddedStore;
 use super::step::{Step, millis};
-use crate::member::{BoundUser, Contact, MemberKey, Profile};
+use crate::member::{BoundUser, MemberKey, Profile};
 use crate::model::{Lane, MessageKey};
 use crate::store::{Admitted, FieldChange, Knock, Members, ProfileChange, Result, UserChange};
 
@@ -18,13 +18,13 @@ impl Members for EmbeddedStore {
         self.db.step(move |step| read(step, &member)).await
     }
 
-    async fn change_profile(&self, change: ProfileChange) -> Result<()> {
+    async fn change_profile(&self, change: ProfileChange) -> Result<bool> {
         self.db.step(move |step| self::change(step, &change)).await
     }
 
-    async fn forget_profile(&self, member: &MemberKey) -> Result<bool> {
+    async fn forget_profile(&self, member: &MemberKey, keep: Duration) -> Result<bool> {
         let member = member.clone();
-        self.db.step(move |step| forget(step, &member)).await
+        self.db.step(move |step| forget(step, &member, keep)).await
     }
 
     async fn admit(&self, knock: Knock) -> Result<Admitted> {
@@ -46,20 +46,38 @@ fn read(step: &Step<'_>, member: &MemberKey) -> Result<Profile> {
     };
     let mut select = step.sql("SELECT user_id, renew, expires_at FROM users WHERE key = ?1 AND expires_at > ?2")?;
     let user = select.query_row(params![member.as_str(), step.now], user).optional()?;
-    let mut select = step.sql("SELECT field, value FROM contacts WHERE key = ?1")?;
-    let fields = select.query_map([member.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(Profile { user, contact: fields.collect::<rusqlite::Result<Contact>>()? })
+    let mut profile = Profile { user, forgotten: Some(forgotten(step, member)?), ..Profile::default() };
+    let mut select = step.sql("SELECT field, value, source = 0 FROM contact_fields WHERE key = ?1 ORDER BY source")?;
+    let mut rows = select.query([member.as_str()])?;
+    while let Some(row) = rows.next()? {
+        let field: String = row.get(0)?;
+        match row.get(2)? {
+            true => profile.told.insert(field.clone()),
+            false => profile.told.remove(&field),
+        };
+        profile.contact.insert(field, row.get(1)?);
+    }
+    Ok(profile)
 }
 
-fn change(step: &Step<'_>, change: &ProfileChange) -> Result<()> {
+/// When the member was last forgotten; 0 where that is not known.
+fn forgotten(step: &Step<'_>, member: &MemberKey) -> Result<i64> {
+    let mut select = step.sql("SELECT at FROM forgotten_members WHERE key = ?1 AND expires_at > ?2")?;
+    Ok(select.query_row(params![member.as_str(), step.now], |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+fn change(step: &Step<'_>, change: &ProfileChange) -> Result<bool> {
     let key = change.member.as_str();
+    if change.upon.is_some() && change.upon < Some(forgotten(step, &change.member)?) {
+        return Ok(false);
+    }
     for (field, change) in &change.contact {
         change_field(step, key, field, change)?;
     }
     match &change.user {
         None => {}
         Some(UserChange::Bind { id, ttl, renew }) => {
-            let renew = renew.then(|| millis(*ttl));
+            let renew = renew.map(millis);
             step.sql("INSERT OR REPLACE INTO users (key, user_id, renew, expires_at) VALUES (?1, ?2, ?3, ?4)")?
                 .execute(params![key, id, renew, step.after(*ttl)])?;
         }
@@ -72,33 +90,51 @@ fn change(step: &Step<'_>, change: &ProfileChange) -> Result<()> {
         }
         Some(UserChange::Unbind) => drop(step.sql("DELETE FROM users WHERE key = ?1")?.execute([key])?),
     }
-    Ok(())
+    Ok(true)
+}
+
+/// Who said what a field says; the highest shows.
+#[derive(Clone, Copy)]
+enum Source {
+    Callback = 0,
+    Set = 1,
+    Member = 2,
 }
 
 fn change_field(step: &Step<'_>, key: &str, field: &str, change: &FieldChange) -> Result<()> {
-    let put = |value: &str, filled: bool, only: &str| -> Result<()> {
-        let mut upsert = step.sql(&format!(
-            "INSERT INTO contacts (key, field, value, filled) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (key, field) DO UPDATE
-             SET value = excluded.value, filled = excluded.filled{only}"
-        ))?;
-        upsert.execute(params![key, field, value, filled])?;
+    let put = |source: Source, value: &str| -> Result<()> {
+        step.sql("INSERT OR REPLACE INTO contact_fields (key, field, source, value) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![key, field, source as i64, value])?;
+        Ok(())
+    };
+    let drop_from = |source: Source| -> Result<()> {
+        step.sql("DELETE FROM contact_fields WHERE key = ?1 AND field = ?2 AND source >= ?3")?.execute(params![
+            key,
+            field,
+            source as i64
+        ])?;
         Ok(())
     };
     match change {
-        FieldChange::Set(value) => put(value, false, ""),
-        FieldChange::Fill(value) => put(value, true, " WHERE contacts.filled = 1"),
-        FieldChange::Remove => {
-            step.sql("DELETE FROM contacts WHERE key = ?1 AND field = ?2")?.execute([key, field])?;
-            Ok(())
-        }
+        FieldChange::Set(value) => drop_from(Source::Member).and_then(|()| put(Source::Set, value)),
+        FieldChange::Say(value) => put(Source::Member, value),
+        FieldChange::Unsay => drop_from(Source::Member),
+        FieldChange::Fill(value) => put(Source::Callback, value),
+        FieldChange::Remove => drop_from(Source::Callback),
     }
 }
 
-fn forget(step: &Step<'_>, member: &MemberKey) -> Result<bool> {
+fn forget(step: &Step<'_>, member: &MemberKey, keep: Duration) -> Result<bool> {
     let user = step
         .sql("DELETE FROM users WHERE key = ?1 AND expires_at > ?2")?
         .execute(params![member.as_str(), step.now])?;
-    let contact = step.sql("DELETE FROM contacts WHERE key = ?1")?.execute([member.as_str()])?;
+    let contact = step.sql("DELETE FROM contact_fields WHERE key = ?1")?.execute([member.as_str()])?;
+    // Later than the time before even where the clock went back: whoever read it meanwhile must see that it changed.
+    let mut mark = step.sql(
+        "INSERT INTO forgotten_members (key, at, expires_at) VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE
+         SET at = max(excluded.at, at + 1), expires_at = excluded.expires_at",
+    )?;
+    mark.execute(params![member.as_str(), step.now, step.after(keep)])?;
     Ok(user + contact > 0)
 }
 

@@ -48,7 +48,7 @@ use super::{
 use crate::model::{Lane, Secret, SessionKey, now_ms};
 
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 7;
+const LAYOUT: i64 = 8;
 /// The oldest layout that is brought up to date, and what each later one changed in tables that were there.
 const OLDEST: i64 = 2;
 const CHANGES: [&str; (LAYOUT - OLDEST) as usize] = [
@@ -60,6 +60,14 @@ const CHANGES: [&str; (LAYOUT - OLDEST) as usize] = [
     "ALTER TABLE chats ADD COLUMN last_reply INTEGER NOT NULL DEFAULT -1;
      UPDATE chats SET last_reply = tail - 1;
      DROP INDEX out_ready",
+    "ALTER TABLE sessions ADD COLUMN ends INTEGER;
+     CREATE TABLE IF NOT EXISTS contacts (key TEXT, field TEXT, value TEXT, filled INTEGER);
+     CREATE TABLE contact_fields (
+         key TEXT NOT NULL, field TEXT NOT NULL, source INTEGER NOT NULL, value TEXT NOT NULL,
+         PRIMARY KEY (key, field, source)
+     ) STRICT, WITHOUT ROWID;
+     INSERT INTO contact_fields SELECT key, field, 1 - filled, value FROM contacts;
+     DROP TABLE contacts",
 ];
 
 /// SQLite in one file, written by one thread.

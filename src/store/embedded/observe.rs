@@ -52,9 +52,11 @@ fn idle(lane: &Lane, muted: bool) -> ChatStatus {
 
 pub(super) fn busy_chats(step: &Step<'_>, limit: usize) -> Result<Vec<Lane>> {
     let mut select = step.sql(
-        "SELECT lane FROM chats WHERE state = 'ready' AND last_reply >= head UNION ALL
-         SELECT lane FROM chats WHERE state = 'ready' AND last_reply < head UNION ALL
-         SELECT lane FROM chats WHERE state IN ('leased', 'parked') AND tail > head LIMIT ?1",
+        "SELECT lane FROM chats WHERE state = 'ready' AND last_reply >= head UNION
+         SELECT lane FROM chats WHERE state = 'ready' AND last_reply < head UNION
+         SELECT lane FROM chats WHERE state IN ('leased', 'parked') AND tail > head UNION
+         SELECT lane FROM chats WHERE paused OR dead IS NOT NULL OR weight IS NOT NULL UNION
+         SELECT lane FROM mutes LIMIT ?1",
     )?;
     let lane = |row: &Row<'_>| Ok(Lane::from_encoded(row.get::<_, String>(0)?));
     let lanes = select.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], lane)?;

@@ -26,7 +26,8 @@ impl Kept {
 
 /// The session of this name; one whose time is over is none.
 pub(super) fn read(step: &Step<'_>, key: &str) -> Result<Kept> {
-    let mut select = step.sql("SELECT body, forgotten FROM sessions WHERE key = ?1 AND expires_at > ?2")?;
+    let mut select =
+        step.sql("SELECT iif(ends <= ?2, NULL, body), forgotten FROM sessions WHERE key = ?1 AND expires_at > ?2")?;
     let kept = |row: &rusqlite::Row| Ok(Kept { body: row.get(0)?, forgotten: row.get(1)? });
     Ok(select.query_row(params![key, step.now], kept).optional()?.unwrap_or_default())
 }
@@ -38,22 +39,23 @@ pub(super) fn write(step: &Step<'_>, exchange: &Exchange, body: &str) -> Result<
         return Ok(());
     }
     // No REPLACE: that would move the row and write its index too. That a session was forgotten stays known for as long as
-    // was said then.
+    // was said then; what was said since ends in its own time.
     let mut replace = step.sql(
-        "INSERT INTO sessions (key, body, expires_at, forgotten) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (key) DO UPDATE
-         SET body = excluded.body,
+        "INSERT INTO sessions (key, body, expires_at, forgotten, ends) VALUES (?1, ?2, ?3, ?4, iif(?4 > 0, ?3, NULL))
+         ON CONFLICT (key) DO UPDATE
+         SET body = excluded.body, ends = iif(forgotten > 0, excluded.expires_at, NULL),
              expires_at = CASE forgotten WHEN 0 THEN excluded.expires_at ELSE max(expires_at, excluded.expires_at) END",
     )?;
     replace.execute(params![key.as_str(), body, step.after(*keep), forgotten])?;
     step.journal(line)
 }
 
-/// Leaves an empty session, and a line that says so.
+/// Leaves nothing of it but when that was, and a line that says so.
 pub(super) fn forget(step: &Step<'_>, key: &SessionKey, keep: Duration) -> Result<()> {
     // Later than the time before even where the clock went back: whoever read it meanwhile must see that it changed.
     let mut replace = step.sql(
-        "INSERT INTO sessions (key, body, expires_at, forgotten) VALUES (?1, '{}', ?2, ?3) ON CONFLICT (key) DO UPDATE
-         SET body = excluded.body, expires_at = excluded.expires_at, forgotten = max(excluded.forgotten, forgotten + 1)",
+        "INSERT INTO sessions (key, body, expires_at, forgotten, ends) VALUES (?1, '{}', ?2, ?3, 0) ON CONFLICT (key) DO UPDATE
+         SET body = excluded.body, expires_at = excluded.expires_at, ends = 0, forgotten = max(excluded.forgotten, forgotten + 1)",
     )?;
     replace.execute(params![key.as_str(), step.after(keep), step.now])?;
     step.note(Stage::Forgotten, "", key.line_key("").as_str(), "{}")

@@ -1,4 +1,4 @@
-//! Forgets marks, sessions, tickets, notes, operations, bindings, rates, tasks and pushes whose time is over.
+//! Forgets marks, sessions, tickets, notes, operations, bindings, rates, that members were forgotten, tasks and pushes whose time is over.
 //!
 //! Readers never see them (every query asks for `expires_at`), so this only keeps the file small. There is no index by
 //! expiry, which each message would pay for three times: instead the tables are walked by key, round and round, and twice
@@ -41,6 +41,7 @@ const TABLES: &[Walk] = &[
     walk!("operations"),
     walk!("users"),
     walk!("rates"),
+    walk!("forgotten_members"),
     walk!("tasks"),
     walk!("pushes"),
 ];

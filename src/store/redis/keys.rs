@@ -16,8 +16,9 @@
 //! | `out:ahead` | HASH | lane → by how many ms its turn goes before others |
 //! | `seen:<key>` | STRING PX | the request id that owns the message, then `done` |
 //! | `in:finished` | ZSET | the last request ids whose mark became `done`: tells a repeated enqueue from a copy |
-//! | `session:<app>:<chat>:<sender>` | HASH PX | `turns`, `vars` (JSON), `forgotten` (ms); a chat's shared one has no sender |
+//! | `session:<app>:<chat>:<sender>` | HASH PX | `turns`, `vars` (JSON), `forgotten` (ms), `ends` (ms, where the two may end before that is to be known no longer); a chat's shared one has no sender |
 //! | `chat:<lane>` | HASH | `weight`, `paused` (`1`), `dead` (route digest), `last_error`, `failures`, `why` (parked, until it is claimed), `muted` (`1`) |
+//! | `chats` | SET | lanes of chats of which something was set: `weight`, `paused`, `dead`, `muted` |
 //! | `rate:<app>:<chat>:<sender>` | ZSET PX | the request ids that count against the member's rate, by time (ms) |
 //! | `rate:told:<app>:<chat>:<sender>` | STRING PX | the request that told the member to slow down, for a window |
 //! | `pace:<lane>` | LIST PX | times of the last sends (ms), no more than the limit |
@@ -37,8 +38,9 @@
 //! deliveries are in their lanes), `done` (`1`). No script touches it and a shard.
 //!
 //! Outside the shards, each on a slot of its own: `wg:user:<app>:<sender>` (STRING PX, the business user id) and
-//! `wg:contact:<app>:<sender>` (HASH: contact fields; `~<field>` what callbacks filled in; `~renew` by how many ms a use
-//! renews the user id); [`META`], a HASH with the shard count, and [`WAKE`], a channel that says `in` or `out` when a
+//! `wg:contact:<app>:<sender>` (HASH: `<field>` what was set, `?<field>` what the member said, `~<field>` what callbacks filled in;
+//! `~renew` by how many ms a use renews the user id); where a member was forgotten, both tell when for a while (`!forgotten`, and
+//! `\\1` and the time in place of the id); [`META`], a HASH with the shard count, and [`WAKE`], a channel that says `in` or `out` when a
 //! ready set stops being empty.
 
 use crate::member::MemberKey;

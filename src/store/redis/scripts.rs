@@ -34,7 +34,8 @@ macro_rules! verb {
 }
 
 pub(super) static ENQUEUE: Verb = verb!(safe "enqueue": "keys" "clock" "journal" "waiting" "batch" "lanes" "marks");
-pub(super) static CLAIM_MESSAGES: Verb = verb!("claim_messages": "keys" "clock" "journal" "lanes" "claim" "marks");
+pub(super) static CLAIM_MESSAGES: Verb =
+    verb!("claim_messages": "keys" "clock" "journal" "lanes" "claim" "marks" "session");
 pub(super) static COMMIT: Verb = verb!("commit": "keys" "clock" "journal" "batch" "lanes" "marks" "replies" "queue");
 pub(super) static CLAIM_REPLIES: Verb = verb!("claim_replies": "keys" "clock" "journal" "lanes" "claim" "replies");
 pub(super) static BEGIN: Verb = verb!(safe "begin": "keys" "clock" "journal" "batch" "lanes" "replies" "begin");
@@ -45,7 +46,7 @@ pub(super) static SETTLE_AND_BEGIN: Verb =
 pub(super) static RENEW: Verb = verb!("renew": "keys" "clock" "journal" "batch" "lanes");
 pub(super) static RELEASE: Verb = verb!("release": "keys" "clock" "journal" "batch" "lanes");
 pub(super) static WAITING: Verb = verb!("waiting": "keys" "clock" "journal" "batch");
-pub(super) static SESSION: Verb = verb!("session": "keys" "clock" "journal" "batch");
+pub(super) static SESSION: Verb = verb!("session": "keys" "clock" "journal" "batch" "session");
 pub(super) static FORGET_SESSION: Verb = verb!("forget_session": "keys" "clock" "journal" "batch");
 pub(super) static ANSWER_LATE: Verb = verb!("answer_late": "keys" "clock" "journal" "batch" "lanes" "replies" "queue");
 pub(super) static REVIVE: Verb = verb!("revive": "keys" "clock" "journal" "batch" "lanes");
@@ -62,9 +63,10 @@ pub(super) static CHATS: Verb = verb!("chats": "keys" "clock" "journal" "batch" 
 pub(super) static BUSY_CHATS: Verb = verb!("busy_chats": "keys");
 pub(super) static DEPTH: Verb = verb!("depth": "keys" "replies");
 pub(super) static READ_USER: Verb = verb!("read_user":);
-pub(super) static WRITE_USER: Verb = verb!("write_user":);
+pub(super) static WRITE_USER: Verb = verb!("write_user": "clock");
 pub(super) static READ_CONTACT: Verb = verb!("read_contact":);
 pub(super) static WRITE_CONTACT: Verb = verb!("write_contact":);
+pub(super) static FORGET_CONTACT: Verb = verb!("forget_contact": "clock");
 pub(super) static ADMIT: Verb = verb!("admit": "keys" "clock" "journal" "batch");
 pub(super) static MUTE: Verb = verb!("mute": "keys" "clock" "journal" "batch");
 pub(super) static READ_JOURNAL: Verb = verb!("read_journal": "keys");

@@ -79,7 +79,7 @@ async fn changing_a_member_needs_scope_admin() {
             assert_eq!(code(ask(&desk, token, method).await, StatusCode::FORBIDDEN).await, "scope_too_small");
         }
     }
-    assert_eq!(code(ask(&desk, "nobody", Method::GET).await, StatusCode::UNAUTHORIZED).await, "token_required");
+    assert_eq!(code(ask(&desk, "nobody", Method::GET).await, StatusCode::UNAUTHORIZED).await, "token_unknown");
     let known: Value = ask(&desk, "read", Method::GET).await.json().await.expect("json");
     let nothing = json!({"app": "support", "sender": "wmA", "user_id": null, "user_id_ttl_ms": null,
         "renew_on_use": false, "contact": {}});
@@ -87,6 +87,52 @@ async fn changing_a_member_needs_scope_admin() {
     assert_eq!(ask(&desk, "admin", Method::PUT).await.status(), StatusCode::OK);
     assert_eq!(ask(&desk, "admin", Method::DELETE).await.status(), StatusCode::NO_CONTENT);
     assert_eq!(ask(&desk, "read", Method::GET).await.json::<Value>().await.expect("json"), nothing);
+}
+
+#[tokio::test]
+async fn what_is_not_written_stays_as_it_is() {
+    let desk = desk().await;
+    let put = async |body: &str| {
+        let answer = desk.send_body(Method::PUT, USER, body).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{body}");
+        answer.json::<Value>().await.expect("json")
+    };
+    let holds = |known: &Value, hours: u64| {
+        let left = known["user_id_ttl_ms"].as_u64().expect("a time");
+        left > (hours - 1) * 3_600_000 && left <= hours * 3_600_000
+    };
+    assert!(holds(&put(r#"{"user_id": "u-7"}"#).await, 7 * 24), "a week by default");
+    put(r#"{"user_id": "u-7", "ttl": "2h", "renew_on_use": true}"#).await;
+    let known = put(r#"{"user_id": "u-8"}"#).await;
+    assert!(known["user_id"] == "u-8" && known["renew_on_use"] == true && holds(&known, 2), "{known}");
+    let known = put(r#"{"user_id": "u-8", "ttl": "5h"}"#).await;
+    assert!(known["renew_on_use"] == true && holds(&known, 5), "{known}");
+    let known = put(r#"{"user_id": "u-8", "renew_on_use": false}"#).await;
+    assert!(known["renew_on_use"] == false && holds(&known, 5), "{known}");
+    // Who is bound to nobody has nothing that could stay.
+    put(r#"{"user_id": null}"#).await;
+    let known = put(r#"{"user_id": "u-9"}"#).await;
+    assert!(known["renew_on_use"] == false && holds(&known, 7 * 24), "{known}");
+}
+
+#[tokio::test]
+async fn a_member_has_so_many_fields_however_many_changes_they_came_by() {
+    let desk = desk().await;
+    let fields = |from: usize, to: usize| {
+        let fields: serde_json::Map<_, _> = (from..to).map(|n| (format!("f{n}"), json!("x"))).collect();
+        json!({"contact": fields}).to_string()
+    };
+    for (body, status) in [
+        (fields(0, 33), StatusCode::BAD_REQUEST),
+        (fields(0, 20), StatusCode::OK),
+        (fields(20, 33), StatusCode::BAD_REQUEST),
+        (fields(10, 32), StatusCode::OK),
+        (fields(0, 32), StatusCode::OK),
+        (json!({"contact": {"f0": null, "name": "甲"}}).to_string(), StatusCode::OK),
+        (json!({"contact": {"more": "乙"}}).to_string(), StatusCode::BAD_REQUEST),
+    ] {
+        assert_eq!(desk.send_body(Method::PUT, USER, &body).await.status(), status, "{body}");
+    }
 }
 
 #[tokio::test]
@@ -101,6 +147,8 @@ async fn what_can_not_be_kept_is_refused_whole() {
         r#"{"user_id": "a\nb"}"#,
         r#"{"user_id": "u", "ttl": "week"}"#,
         r#"{"user_id": "u", "ttl": "0s"}"#,
+        r#"{"user_id": "u", "ttl": "401d"}"#,
+        r#"{"user_id": null, "renew_on_use": false}"#,
         r#"{"ttl": "1d", "contact": {"name": "x"}}"#,
         r#"{"user_id": null, "renew_on_use": true}"#,
         r#"{"user_id": "u", "contact": {"~renew": "1"}}"#,

@@ -12,6 +12,7 @@ use crate::world::{APP, On, World};
 
 on_both_stores!(
     a_contact_is_asked_for_once,
+    a_contact_that_was_forgotten_is_asked_for_again,
     an_answer_of_the_directory_holds_up_no_message,
     an_app_that_may_not_ask_is_left_alone,
     a_contact_that_wecom_does_not_know_is_no_fault,
@@ -59,6 +60,21 @@ async fn a_contact_is_asked_for_once(on: On) {
     world.post_callback(&text(None, "wm2", "m6", "违禁词")).await;
     until_known(&world, "wm2", json!({"name": "王五", "remark": "大客户", "phone": "13800138000"})).await;
     assert_eq!((world.fake.posts(CONTACT), contact(&world, "wm1").await["name"].clone()), (2, json!("王总")));
+    world.end().await;
+}
+
+async fn a_contact_that_was_forgotten_is_asked_for_again(on: On) {
+    let world = world_of(on, |fake| api_app(fake, APP, &[])).await;
+    world.fake.contact("wm1", wang());
+    let known = json!({"name": "王五", "remark": "大客户", "phone": "13800138000"});
+    world.post_callback(&text(None, "wm1", "m1", "违禁词")).await;
+    until_known(&world, "wm1", known.clone()).await;
+    assert_eq!(world.delete(&format!("users/{APP}/wm1")).await, 204);
+    // A process that was told nothing yet asks at once.
+    let world = world.restart_while(|_| {}).await;
+    world.post_callback(&text(None, "wm1", "m2", "违禁词")).await;
+    until_known(&world, "wm1", known).await;
+    assert_eq!(world.fake.posts(CONTACT), 2);
     world.end().await;
 }
 

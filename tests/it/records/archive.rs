@@ -54,10 +54,10 @@ async fn exchanges_come_back_in_order_with_the_last_vars(kind: In) {
     for _ in 0..2 {
         records.write(lines.clone()).await.expect("writes");
     }
-    let session = records.archived(&member(), 100).await.expect("reads").expect("there");
+    let session = records.archived(&member(), 0, 100).await.expect("reads").expect("there");
     assert_eq!(Value::Object(session.vars.clone()), vars, "the last that knew of any");
     assert_eq!(texts(Some(session)), ["问1", "答1", "问2", "答2", "问3", "答3"]);
-    let last = records.archived(&member(), 3).await.expect("reads");
+    let last = records.archived(&member(), 0, 3).await.expect("reads");
     assert_eq!(texts(last), ["答2", "问3", "答3"]);
 }
 
@@ -69,7 +69,7 @@ async fn sessions_of_others_stay_their_own(kind: In) {
         SessionKey::of_chat("app", "群:1"),
         SessionKey::of_sender("app2", "群:1", "wmA"),
     ] {
-        assert_eq!(records.archived(&other, 10).await.expect("reads"), None, "{other:?}");
+        assert_eq!(records.archived(&other, 0, 10).await.expect("reads"), None, "{other:?}");
     }
 }
 
@@ -87,7 +87,7 @@ async fn a_deleted_session_stays_deleted_in_whatever_order_its_lines_come(kind: 
             }
             // What a second, slower process would write after all is done.
             records.write(lines[..2].to_vec()).await.expect("writes");
-            let session = records.archived(&self::member(), 10).await.expect("reads");
+            let session = records.archived(&self::member(), 0, 10).await.expect("reads");
             assert_eq!(texts(session), ["问4", "答4"], "turned by {turn}, {member}");
         }
     }
@@ -99,7 +99,7 @@ async fn retention_forgets_exchanges_too(kind: In) {
     records.write(lines.collect()).await.expect("writes");
     assert!(records.prune(6, 3).await.expect("prunes"), "there is more");
     assert!(!records.prune(6, 3).await.expect("prunes"), "there is no more");
-    let left = records.archived(&member(), 100).await.expect("reads");
+    let left = records.archived(&member(), 0, 100).await.expect("reads");
     assert_eq!(texts(left), ["问6", "答6", "问7", "答7", "问8", "答8", "问9", "答9"]);
 }
 
@@ -111,5 +111,5 @@ async fn trails_and_exchanges_lie_in_one_journal(kind: In) {
     let item = records.messages_by_id("m1", None, 10).await.expect("reads").items.remove(0);
     assert_eq!((item.outcome.as_str(), item.stages.len()), ("delivered", 3));
     assert_eq!(records.messages_by_id("m2", None, 10).await.expect("reads").items, [], "what was said is no trail");
-    assert!(records.archived(&member(), 10).await.expect("reads").is_some());
+    assert!(records.archived(&member(), 0, 10).await.expect("reads").is_some());
 }

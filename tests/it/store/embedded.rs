@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use wecom_gateway::member::MemberKey;
 use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::*;
 
@@ -171,9 +172,13 @@ async fn a_worker_that_went_down_with_its_process_is_counted() {
 }
 
 /// Files of the layouts before crashes were counted, before tickets knew how their message can be answered, before deliveries
-/// were merged, before sessions could be forgotten, and before there were pushes.
+/// were merged, before sessions could be forgotten, before there were pushes, and before each source of a contact field had its own word.
 #[tokio::test]
 async fn stores_of_earlier_layouts_are_taken_over() {
+    let sources = "DROP TABLE forgotten_members; ALTER TABLE sessions DROP COLUMN ends;
+                   CREATE TABLE contacts (key TEXT, field TEXT, value TEXT, filled INTEGER, PRIMARY KEY (key, field));
+                   INSERT INTO contacts SELECT key, field, value, 1 - source FROM contact_fields;
+                   DROP TABLE contact_fields;";
     let forgotten = "ALTER TABLE sessions DROP COLUMN forgotten;";
     let merged = "ALTER TABLE deliveries DROP COLUMN merged; ALTER TABLE deliveries DROP COLUMN apart;";
     let reply_to = "ALTER TABLE late DROP COLUMN reply_to;";
@@ -182,16 +187,24 @@ async fn stores_of_earlier_layouts_are_taken_over() {
                   ALTER TABLE chats DROP COLUMN last_reply;
                   CREATE INDEX out_ready ON chats (turn) WHERE state = 'ready';";
     for (layout, lacks) in [
-        (6, vec![pushes]),
-        (5, vec![pushes, forgotten]),
-        (4, vec![pushes, forgotten, merged]),
-        (3, vec![pushes, forgotten, merged, reply_to]),
-        (2, vec![pushes, forgotten, merged, reply_to, crashes]),
+        (7, vec![sources]),
+        (6, vec![sources, pushes]),
+        (5, vec![sources, pushes, forgotten]),
+        (4, vec![sources, pushes, forgotten, merged]),
+        (3, vec![sources, pushes, forgotten, merged, reply_to]),
+        (2, vec![sources, pushes, forgotten, merged, reply_to, crashes]),
     ] {
         let Embedded { store, folder } = open().await;
         let shared: SharedStore = store.clone();
         queue_texts(&shared, "busy", &["1", "2"]).await;
         enqueue(&shared, arrival("chat", "u", "m1", "r1")).await;
+        let member = MemberKey::new(APP, "u");
+        let contact = |name: FieldChange, remark: FieldChange| {
+            let contact = vec![("name".to_owned(), name), ("remark".to_owned(), remark)];
+            ProfileChange { member: member.clone(), user: None, contact, upon: None }
+        };
+        let (set, told) = (FieldChange::Set("甲".into()), FieldChange::Fill("乙".into()));
+        shared.members().change_profile(contact(set, told.clone())).await.expect("changes");
         drop((store, shared));
         let conn = rusqlite::Connection::open(folder.path().join("store.db")).expect("open");
         conn.execute_batch(&format!("{} PRAGMA user_version = {layout}", lacks.concat())).expect("the old layout");
@@ -201,5 +214,8 @@ async fn stores_of_earlier_layouts_are_taken_over() {
         assert_eq!(text_of(&send(&store, Fate::Delivered).await), "1");
         assert_eq!(take(&store).await.message.request_id, "r1");
         assert_eq!(store.waiting(&lane("chat"), "r1").await.expect("asked"), None);
+        store.members().change_profile(contact(told.clone(), FieldChange::Fill("丙".into()))).await.expect("changes");
+        let known = store.members().read_profile(&member).await.expect("reads").contact;
+        assert_eq!(known.into_values().collect::<Vec<_>>(), ["甲", "丙"], "what was set was no callback's");
     }
 }

@@ -232,6 +232,34 @@ pub async fn busy_chats_are_those_with_something_waiting(fixture: &impl Fixture)
     assert_eq!(busy, expected);
     assert!(busy.contains(&held.lease.lane));
     assert_eq!(store.busy_chats(2).await.expect("busy").len(), 2);
+    // Nor is one missed of which something was set, and each is named once.
+    let set = |chat: &str| Tuning {
+        lane: lane(chat),
+        weight: None,
+        paused: None,
+        revive: false,
+        turn: Turn { weight: 1, head_start: LONG },
+    };
+    store.members().mute(&lane("muted"), true).await.expect("mutes");
+    store.tune(Tuning { paused: Some(true), ..set("paused") }).await.expect("tunes");
+    store.tune(Tuning { weight: Some(Some(7)), ..set("heavy") }).await.expect("tunes");
+    store.tune(Tuning { weight: Some(Some(7)), paused: Some(true), ..set("c4") }).await.expect("tunes");
+    let named = async || {
+        let mut names: Vec<_> =
+            store.busy_chats(10).await.expect("busy").iter().map(|lane| lane.app_and_chat().1).collect();
+        names.sort_unstable();
+        names
+    };
+    let mut all: Vec<String> = expected.iter().map(|lane| lane.app_and_chat().1).collect();
+    all.extend(["c4", "heavy", "muted", "paused"].map(str::to_owned));
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(named().await, all);
+    store.members().mute(&lane("muted"), false).await.expect("mutes");
+    store.tune(Tuning { paused: Some(false), ..set("paused") }).await.expect("tunes");
+    store.tune(Tuning { weight: Some(None), ..set("heavy") }).await.expect("tunes");
+    all.retain(|chat| chat.starts_with('c'));
+    assert_eq!(named().await, all);
 }
 
 pub async fn what_is_kept_of_a_batch_goes_to_the_end(fixture: &impl Fixture) {

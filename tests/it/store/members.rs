@@ -15,15 +15,15 @@ fn member(sender: &str) -> MemberKey {
 
 fn contact(sender: &str, fields: &[(&str, FieldChange)]) -> ProfileChange {
     let contact = fields.iter().map(|(field, change)| (field.to_string(), change.clone())).collect();
-    ProfileChange { member: member(sender), user: None, contact }
+    ProfileChange { member: member(sender), user: None, contact, upon: None }
 }
 
 fn user(sender: &str, change: UserChange) -> ProfileChange {
-    ProfileChange { member: member(sender), user: Some(change), contact: Vec::new() }
+    ProfileChange { member: member(sender), user: Some(change), contact: Vec::new(), upon: None }
 }
 
 fn bind(sender: &str, id: &str, ttl: Duration) -> ProfileChange {
-    user(sender, UserChange::Bind { id: id.into(), ttl, renew: false })
+    user(sender, UserChange::Bind { id: id.into(), ttl, renew: None })
 }
 
 fn set(value: &str) -> FieldChange {
@@ -35,7 +35,12 @@ fn fill(value: &str) -> FieldChange {
 }
 
 async fn change(store: &SharedStore, change: ProfileChange) {
-    store.members().change_profile(change).await.expect("changes");
+    assert!(store.members().change_profile(change).await.expect("changes"));
+}
+
+/// A member of whom nothing is known, as a store that was asked says it.
+fn nobody() -> Profile {
+    Profile { forgotten: Some(0), ..Profile::default() }
 }
 
 async fn profile(store: &SharedStore, sender: &str) -> Profile {
@@ -52,7 +57,7 @@ fn said(fields: &[(&str, &str)]) -> Vec<(String, String)> {
 
 pub async fn a_profile_is_its_members_alone(fixture: &dyn Fixture) {
     let store = fixture.store();
-    assert_eq!(profile(&store, "u").await, Profile::default());
+    assert_eq!(profile(&store, "u").await, nobody());
     change(&store, contact("u", &[("name", set("王五")), ("phone", set("13800138000"))])).await;
     change(&store, bind("u", "u-7", LONG)).await;
     let elsewhere = fixture.reopen().await;
@@ -61,10 +66,10 @@ pub async fn a_profile_is_its_members_alone(fixture: &dyn Fixture) {
     assert!(id == "u-7" && *left > Duration::ZERO && *left <= LONG, "{left:?}");
     assert_eq!(fields(&elsewhere, "u").await, said(&[("name", "王五"), ("phone", "13800138000")]));
     for stranger in ["u:", "U", "", "u%3A"] {
-        assert_eq!(profile(&elsewhere, stranger).await, Profile::default(), "{stranger:?}");
+        assert_eq!(profile(&elsewhere, stranger).await, nobody(), "{stranger:?}");
     }
     let foreign = elsewhere.members().read_profile(&MemberKey::new("other", "u")).await.expect("reads");
-    assert_eq!(foreign, Profile::default());
+    assert_eq!(foreign, nobody());
 }
 
 pub async fn a_contact_changes_field_by_field(fixture: &dyn Fixture) {
@@ -115,7 +120,7 @@ pub async fn a_binding_ends_with_its_ttl(fixture: &dyn Fixture) {
 
 pub async fn a_binding_is_replaced_and_undone(fixture: &dyn Fixture) {
     let store = fixture.store();
-    change(&store, user("u", UserChange::Bind { id: "u-7".into(), ttl: LONG, renew: true })).await;
+    change(&store, user("u", UserChange::Bind { id: "u-7".into(), ttl: LONG, renew: Some(LONG) })).await;
     assert_eq!(profile(&store, "u").await.user.and_then(|user| user.renew), Some(LONG));
     assert_eq!(fields(&store, "u").await, []);
     change(&store, bind("u", "u-8", LONG)).await;
@@ -131,13 +136,77 @@ pub async fn a_binding_is_replaced_and_undone(fixture: &dyn Fixture) {
 
 pub async fn a_member_is_forgotten_whole(fixture: &dyn Fixture) {
     let store = fixture.store();
-    let forget = async |sender| store.members().forget_profile(&member(sender)).await.expect("forgets");
-    change(&store, user("u", UserChange::Bind { id: "u-7".into(), ttl: LONG, renew: true })).await;
+    let forget = async |sender| store.members().forget_profile(&member(sender), LONG).await.expect("forgets");
+    change(&store, user("u", UserChange::Bind { id: "u-7".into(), ttl: LONG, renew: Some(LONG) })).await;
     change(&store, contact("v", &[("name", fill("甲"))])).await;
     change(&store, bind("w", "u-9", LONG)).await;
     assert_eq!((forget("u").await, forget("v").await, forget("u").await), (true, true, false));
-    assert_eq!((profile(&store, "u").await, profile(&store, "v").await), Default::default());
+    for sender in ["u", "v"] {
+        let left = profile(&store, sender).await;
+        assert!(left.forgotten > Some(0), "{left:?}");
+        assert_eq!(left, Profile { forgotten: left.forgotten, ..Profile::default() });
+    }
     assert_eq!(profile(&store, "w").await.user_id(), Some("u-9"));
+    // What is known since stays, whatever becomes of the mark.
+    change(&store, contact("u", &[("name", fill("甲"))])).await;
+    change(&store, bind("u", "u-8", LONG)).await;
+    assert_eq!(
+        (profile(&store, "u").await.user_id(), fields(&store, "u").await),
+        (Some("u-8"), said(&[("name", "甲")]))
+    );
+}
+
+pub async fn what_was_under_way_when_a_member_was_forgotten_is_not_kept(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let before = profile(&store, "u").await.forgotten;
+    store.members().forget_profile(&member("u"), LONG).await.expect("forgets");
+    let late = ProfileChange { upon: before, contact: vec![("name".into(), set("甲"))], ..bind("u", "u-7", LONG) };
+    assert!(!store.members().change_profile(late).await.expect("answers"));
+    let known = profile(&store, "u").await;
+    assert_eq!((known.user_id(), known.contact.len()), (None, 0));
+    // Who read it after that, or did not ask, changes it; a second time is a later one.
+    change(&store, ProfileChange { upon: known.forgotten, ..bind("u", "u-8", LONG) }).await;
+    assert_eq!(profile(&store, "u").await.user_id(), Some("u-8"));
+    store.members().forget_profile(&member("u"), LONG).await.expect("forgets");
+    assert!(profile(&store, "u").await.forgotten > known.forgotten);
+    change(&store, user("u", UserChange::Renew(LONG))).await;
+    change(&store, user("u", UserChange::Unbind)).await;
+    assert_eq!(profile(&store, "u").await.user, None);
+    let late = ProfileChange { upon: known.forgotten, ..bind("u", "u-9", LONG) };
+    assert!(!store.members().change_profile(late).await.expect("answers"));
+}
+
+pub async fn that_a_member_was_forgotten_ends_and_what_is_known_since_does_not(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    for sender in ["u", "v"] {
+        store.members().forget_profile(&member(sender), SHORT).await.expect("forgets");
+    }
+    change(&store, contact("u", &[("name", set("甲"))])).await;
+    pass(SHORT + Duration::from_millis(5)).await;
+    assert_eq!(fields(&store, "u").await, said(&[("name", "甲")]));
+    assert_eq!(profile(&store, "v").await, nobody());
+}
+
+pub async fn a_members_own_word_goes_and_what_others_said_shows_again(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let word = |text: &str| FieldChange::Say(text.into());
+    change(&store, contact("u", &[("name", fill("甲"))])).await;
+    assert!(profile(&store, "u").await.told.contains("name"));
+    change(&store, contact("u", &[("name", set("乙"))])).await;
+    change(&store, contact("u", &[("name", word("丙")), ("phone", word("1"))])).await;
+    // Neither the word nor what was set is touched by what callbacks tell.
+    change(&store, contact("u", &[("name", fill("丁"))])).await;
+    assert_eq!(fields(&store, "u").await, said(&[("name", "丙"), ("phone", "1")]));
+    assert!(profile(&store, "u").await.told.is_empty());
+    let unsay = [("name", FieldChange::Unsay), ("phone", FieldChange::Unsay)];
+    change(&store, contact("u", &unsay)).await;
+    assert_eq!(fields(&store, "u").await, said(&[("name", "乙")]));
+    // What is set stands above what the member said before, and what goes goes whole.
+    change(&store, contact("u", &[("name", word("丙"))])).await;
+    change(&store, contact("u", &[("name", set("戊"))])).await;
+    assert_eq!(fields(&store, "u").await, said(&[("name", "戊")]));
+    change(&store, contact("u", &[("name", FieldChange::Remove)])).await;
+    assert_eq!(fields(&store, "u").await, []);
 }
 
 async fn knock(store: &SharedStore, chat: &str, sender: &str, request_id: &str, rate: Pace) -> Admitted {

@@ -62,7 +62,7 @@ pub async fn a_session_ends_with_its_ttl(fixture: &impl Fixture) {
     assert_eq!(next(&store, "chat", "u1", "m2").await.remembered, Remembered::default());
 }
 
-pub async fn a_forgotten_session_is_there_and_empty(fixture: &impl Fixture) {
+pub async fn a_forgotten_session_is_not_there_and_known_to_be_forgotten(fixture: &impl Fixture) {
     let store = fixture.store();
     let claimed = next(&store, "chat", "u1", "m1").await;
     let exchange = Some(said("u1", words("hi"), LONG));
@@ -70,7 +70,7 @@ pub async fn a_forgotten_session_is_there_and_empty(fixture: &impl Fixture) {
     store.forget_session(&key("chat", "u1"), LONG).await.expect("forgets");
     let claimed = next(&store, "chat", "u1", "m2").await;
     let Remembered { session, found, forgotten } = claimed.remembered.clone();
-    assert!(session == Session::default() && found && forgotten > 0, "{:?}", claimed.remembered);
+    assert!(session == Session::default() && !found && forgotten > 0, "{:?}", claimed.remembered);
     let lines = entries(&store).await;
     let line = lines.iter().find(|entry| entry.line.stage == Stage::Forgotten).expect("it says so");
     assert_eq!(line.line.key.session(), key("chat", "u1").as_str());
@@ -103,5 +103,24 @@ pub async fn that_it_was_forgotten_outlives_what_is_said_after(fixture: &impl Fi
     finish(&store, Commit { exchange: Some(exchange), ..commit(&claimed, vec![]) }).await;
     pass(SHORT + Duration::from_millis(5)).await;
     // Else what the archive was not told to forget yet would be looked for.
-    assert!(next(&store, "chat", "u1", "m2").await.remembered.found);
+    assert!(next(&store, "chat", "u1", "m2").await.remembered.forgotten > 0);
+}
+
+pub async fn what_is_said_after_ends_in_its_own_time(fixture: &impl Fixture) {
+    let store = fixture.store();
+    store.forget_session(&key("chat", "u1"), LONG).await.expect("forgets");
+    for n in 0..2 {
+        let claimed = next(&store, "chat", "u1", &format!("m{n}")).await;
+        let Remembered { session, found, forgotten } = claimed.remembered.clone();
+        assert!(!found && session == Session::default() && forgotten > 0, "{n}: {:?}", claimed.remembered);
+        let exchange = Exchange { forgotten, ..said("u1", words("new"), SHORT) };
+        finish(&store, Commit { exchange: Some(exchange), ..commit(&claimed, vec![]) }).await;
+        pass(SHORT + Duration::from_millis(5)).await;
+        assert!(!store.session(&key("chat", "u1")).await.expect("reads").found);
+    }
+    // Said for longer, it is there for longer.
+    let claimed = next(&store, "chat", "u1", "m2").await;
+    let exchange = Exchange { forgotten: claimed.remembered.forgotten, ..said("u1", words("new"), LONG) };
+    finish(&store, Commit { exchange: Some(exchange), ..commit(&claimed, vec![]) }).await;
+    assert_eq!(store.session(&key("chat", "u1")).await.expect("reads").session, words("new"));
 }

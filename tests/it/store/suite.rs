@@ -38,9 +38,10 @@ macro_rules! contract_suite {
                 a_session_belongs_to_one_member_of_one_chat
                 a_session_may_be_one_for_a_whole_chat
                 a_session_ends_with_its_ttl
-                a_forgotten_session_is_there_and_empty
+                a_forgotten_session_is_not_there_and_known_to_be_forgotten
                 what_was_under_way_when_it_was_forgotten_is_not_remembered
-                that_it_was_forgotten_outlives_what_is_said_after;
+                that_it_was_forgotten_outlives_what_is_said_after
+                what_is_said_after_ends_in_its_own_time;
             bounds:
                 a_message_whose_workers_never_finish_is_dead_as_poison
                 a_release_is_no_crash
@@ -154,6 +155,9 @@ macro_rules! contract_suite {
                 a_binding_ends_with_its_ttl
                 a_binding_is_replaced_and_undone
                 a_member_is_forgotten_whole
+                what_was_under_way_when_a_member_was_forgotten_is_not_kept
+                that_a_member_was_forgotten_ends_and_what_is_known_since_does_not
+                a_members_own_word_goes_and_what_others_said_shows_again
                 a_member_is_admitted_at_a_rate
                 a_rate_counts_exactly_however_many_come_at_once
                 a_rate_opens_again_with_its_window

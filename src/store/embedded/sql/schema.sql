@@ -52,7 +52,9 @@ CREATE TABLE IF NOT EXISTS sessions (
     body       TEXT    NOT NULL,
     expires_at INTEGER NOT NULL,
     -- When it was last forgotten on demand.
-    forgotten  INTEGER NOT NULL DEFAULT 0
+    forgotten  INTEGER NOT NULL DEFAULT 0,
+    -- When `body` ends where it is known for longer that it was forgotten; else with its row.
+    ends       INTEGER
 ) STRICT;
 
 -- Messages whose answer comes later; `seqs` is a JSON list of the answers taken.
@@ -77,13 +79,20 @@ CREATE TABLE IF NOT EXISTS users (
     expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What is known of members. filled: by a callback, so that the next one may say it anew.
-CREATE TABLE IF NOT EXISTS contacts (
+-- What is known of members. source: 0 what callbacks told, 1 what was set, 2 what the member said; the highest shows.
+CREATE TABLE IF NOT EXISTS contact_fields (
     key    TEXT    NOT NULL,
     field  TEXT    NOT NULL,
+    source INTEGER NOT NULL,
     value  TEXT    NOT NULL,
-    filled INTEGER NOT NULL,
-    PRIMARY KEY (key, field)
+    PRIMARY KEY (key, field, source)
+) STRICT, WITHOUT ROWID;
+
+-- When members were last forgotten on demand.
+CREATE TABLE IF NOT EXISTS forgotten_members (
+    key        TEXT    PRIMARY KEY,
+    at         INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- What counts against a member's rate in a chat: [[request id, when], …]; and which request told them so, until when.

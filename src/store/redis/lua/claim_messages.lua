@@ -55,9 +55,8 @@ return claim('in', 3, next_lane, function(lane, lease, crashed)
     local taken = take_mark(lane, message, crashed)
     if taken then
       local name = message.key:match('^(.*):')
-      local session = redis.call('HMGET', K.session(name), 'turns', 'vars', 'forgotten')
       local muted = redis.call('HGET', K.chat(message.key:match('^[^:]*:[^:]*')), 'muted')
-      return { lane, lease, entry, taken == 'again' and 1 or 0, muted and 1 or 0, session[1], session[2], session[3] }
+      return { lane, lease, entry, taken == 'again' and 1 or 0, muted and 1 or 0, remembered(name) }
     end
     redis.call('LPOP', list)
     waits(-1)

@@ -10,7 +10,10 @@ local function remember(session, ttl, turns, vars, forgotten, line)
   local key = K.session(session)
   if tonumber(redis.call('HGET', key, 'forgotten') or 0) > tonumber(forgotten) then return end
   redis.call('HSET', key, 'turns', turns, 'vars', vars, 'forgotten', forgotten)
-  -- That a session was forgotten stays known for as long as was said then.
+  -- That a session was forgotten stays known for as long as was said then; what was said since ends in its own time.
+  if tonumber(forgotten) > 0 then
+    redis.call('HSET', key, 'ends', digits(now + tonumber(ttl)))
+  end
   if tonumber(forgotten) == 0 or redis.call('PTTL', key) < tonumber(ttl) then
     redis.call('PEXPIRE', key, ttl)
   end

@@ -1,10 +1,11 @@
--- forget_session: leaves an empty session, and a line that says so.
+-- forget_session: leaves nothing of it but when that was, and a line that says so.
 -- ARGV: a batch of (session's name, ttl ms). Answers each: 1.
 return each(function(session, ttl)
   local key = K.session(session)
   -- Later than the time before even where the clock went back: whoever read it meanwhile must see that it changed.
   local forgotten = math.max(now, tonumber(redis.call('HGET', key, 'forgotten') or 0) + 1)
-  redis.call('HSET', key, 'turns', '[]', 'vars', '{}', 'forgotten', digits(forgotten))
+  redis.call('HDEL', key, 'turns', 'vars', 'ends')
+  redis.call('HSET', key, 'forgotten', digits(forgotten))
   redis.call('PEXPIRE', key, ttl)
   journal('forgotten\t\t' .. session .. ':\t{}')
   return 1

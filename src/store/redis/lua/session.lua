@@ -1,5 +1,5 @@
 -- session: what is remembered under a name.
--- ARGV: a batch of (session's name). Answers each: { turns, vars, when it was last forgotten }, nil where there is none.
+-- ARGV: a batch of (session's name). Answers each: { turns, vars, when it was last forgotten }; the first two nil where there is none.
 return each(function(session)
-  return redis.call('HMGET', K.session(session), 'turns', 'vars', 'forgotten')
+  return { remembered(session) }
 end)

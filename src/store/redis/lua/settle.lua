@@ -65,6 +65,7 @@ local function apply(lane, delivery, merged, fate, first, second)
     return false
   end
   if second ~= '' then
+    redis.call('SADD', K.chats, lane)
     redis.call('HSET', K.chat(lane), 'dead', second)
   end
   if first ~= '' then

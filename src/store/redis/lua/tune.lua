@@ -5,6 +5,7 @@ local function set_weight(lane, weight, configured, head_start)
   if weight == '-' then
     redis.call('HDEL', K.chat(lane), 'weight')
   else
+    redis.call('SADD', K.chats, lane)
     redis.call('HSET', K.chat(lane), 'weight', weight)
   end
   -- Only of a lane that holds something it is kept by how much it goes ahead.
@@ -32,6 +33,7 @@ return each(function(lane, weight, paused, alive, configured, head_start)
     set_weight(lane, weight, configured, head_start)
   end
   if paused == '1' then
+    redis.call('SADD', K.chats, lane)
     redis.call('HSET', K.chat(lane), 'paused', 1)
   elseif paused == '0' then
     resume(lane)

@@ -77,7 +77,7 @@ async fn know_every_script(store: &SharedStore) {
     let (member, members) = (MemberKey::new(APP, "warm"), store.members());
     members.change_profile(bound("warm")).await.expect("change");
     members.read_profile(&member).await.expect("read");
-    members.forget_profile(&member).await.expect("forget");
+    members.forget_profile(&member, LONG).await.expect("forget");
     members.admit(knock("warm", 1)).await.expect("admit");
     members.mute(&lane("warm"), true).await.expect("mute");
     open_task(store, opening("warm", 1)).await;
@@ -101,9 +101,9 @@ fn late(request_id: &str, seq: u64) -> LateAnswer {
 }
 
 fn bound(sender: &str) -> ProfileChange {
-    let user = UserChange::Bind { id: "u-7".into(), ttl: LONG, renew: true };
+    let user = UserChange::Bind { id: "u-7".into(), ttl: LONG, renew: Some(LONG) };
     let contact = vec![("name".to_owned(), FieldChange::Fill("甲".into()))];
-    ProfileChange { member: MemberKey::new(APP, sender), user: Some(user), contact }
+    ProfileChange { member: MemberKey::new(APP, sender), user: Some(user), contact, upon: None }
 }
 
 fn progress(task: &str, cursor: u64) -> TaskProgress {
@@ -247,9 +247,9 @@ async fn members(behind: &mut Behind) {
     behind.twice(async |store| store.members().change_profile(bound("u")).await).await;
     let profile = behind.twice(async |store| store.members().read_profile(&member).await).await;
     assert_eq!((profile.user_id(), profile.contact.len()), (Some("u-7"), 1));
-    behind.twice(async |store| store.members().forget_profile(&member).await).await;
+    behind.twice(async |store| store.members().forget_profile(&member, LONG).await).await;
     let profile = behind.direct.members().read_profile(&member).await.expect("reads");
-    assert_eq!(profile, Default::default());
+    assert!(profile.user.is_none() && profile.contact.is_empty() && profile.forgotten > Some(0), "{profile:?}");
 
     assert_eq!(behind.twice(async |store| store.members().admit(knock("k1", 2)).await).await, Admitted::Yes);
     let second = behind.direct.members().admit(knock("k2", 2)).await.expect("counts");
@@ -265,7 +265,7 @@ async fn remembered(behind: &mut Behind) {
     assert_eq!(before, Remembered::default());
     behind.twice(async |store| store.forget_session(&member(), LONG).await).await;
     let after = behind.direct.session(&member()).await.expect("reads");
-    assert!(after.found && after.forgotten > 0 && after.session == Session::default(), "{after:?}");
+    assert!(!after.found && after.forgotten > 0 && after.session == Session::default(), "{after:?}");
 }
 
 /// A task and its one delivery, which is refused, sent again by hand, and arrives.

@@ -16,6 +16,7 @@ local K = {
   session = function(name) return P .. 'session:' .. name end,
   rate = function(key) return P .. 'rate:' .. key:match('^(.*):') end,
   told = function(key) return P .. 'rate:told:' .. key:match('^(.*):') end,
+  chats = P .. 'chats',
   chat = function(lane) return P .. 'chat:' .. lane end,
   pace = function(lane) return P .. 'pace:' .. lane end,
   late = function(request_id) return P .. 'late:' .. request_id end,

@@ -1,0 +1,137 @@
+//! What is sound in an app's rules but can hardly be meant: hints, never faults.
+
+use crate::config::settings::{Action, App, Audience, Binding, Command, Manners, Rules};
+
+/// Longest name of a contact field, in bytes, as the API takes it.
+const FIELD: usize = 32;
+
+/// Hints at an app's rules, one sentence each.
+pub(super) fn of_rules(App { id, rules, .. }: &App) -> Vec<String> {
+    let commands = rules.commands.iter().flat_map(of_command);
+    let bindings = rules.bindings.iter().flat_map(of_binding);
+    let all = of_mutes(&rules.manners).into_iter().chain(commands).chain(bindings).chain(of_bound(rules));
+    all.map(|hint| format!("app {id:?}: {hint}.")).collect()
+}
+
+/// Names of one of the two commands alone.
+fn of_mutes(Manners { admins, mute, unmute, .. }: &Manners) -> Option<String> {
+    let default = Manners::default_names();
+    let (mute_named, unmute_named) = (*mute != default.0, *unmute != default.1);
+    if admins.is_empty() || mute_named == unmute_named {
+        return None;
+    }
+    let (named, other, stays) = if mute_named { ("mute", "unmute", unmute) } else { ("unmute", "mute", mute) };
+    Some(format!("[rules] {named} has names of its own, {other} still answers to {}: name it too", stays.join(", ")))
+}
+
+fn of_command(command: &Command) -> Vec<String> {
+    let mut hints = Vec::new();
+    let name = &command.name;
+    if command.only.as_ref().and_then(|only| only.text.as_ref()).is_some_and(|text| text.contains("{{")) {
+        hints.push(format!(
+            "only_text of command {name:?} holds \"{{{{\", but is no template: members get it as it stands"
+        ));
+    }
+    if command.args.is_empty() && matches!(command.action, Action::Llm(_)) {
+        let why = "takes no arguments, so that a question behind its name is refused (参数太多)";
+        hints.push(format!("command {name:?} asks a model and {why}: give it one of type \"rest\""));
+    }
+    hints
+}
+
+/// Captures that are kept under a name that nobody could change by the API, or that reads as if it were the user id.
+fn of_binding(Binding { pattern, action, terms }: &Binding) -> Vec<String> {
+    if terms.unbind || matches!(action, Some(Action::Http(_))) {
+        return Vec::new();
+    }
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let hint = |name: &str| {
+        match name {
+        "user_id" => Some(
+            "a binding keeps its capture \"user_id\" as a contact field, not as the user id: that an action of type \"http\" answers"
+                .to_owned(),
+        ),
+        name if name.len() > FIELD || !name.chars().all(word) => Some(format!(
+            "a binding keeps its capture {name:?} under a name that the API does not take: write at most {FIELD} of a to z, 0 to 9 \
+             and _"
+        )),
+        _ => None,
+    }
+    };
+    pattern.capture_names().flatten().filter_map(hint).collect()
+}
+
+/// Commands for bound members where nothing here binds anybody.
+fn of_bound(rules: &Rules) -> Option<String> {
+    let is_for_bound = |command: &&Command| command.only.as_ref().is_some_and(|only| only.audience == Audience::Bound);
+    let name = &rules.commands.iter().find(is_for_bound)?.name;
+    let open = rules.commands.iter().filter(|command| !is_for_bound(command)).map(|command| &command.action);
+    let keywords = rules.keywords.iter().map(|keyword| &keyword.action);
+    let bindings = rules.bindings.iter().filter_map(|binding| binding.action.as_ref());
+    let mut actions = open.chain(keywords).chain(bindings).chain(&rules.mention);
+    if actions.any(|action| matches!(action, Action::Http(_))) {
+        return None;
+    }
+    Some(format!(
+        "command {name:?} is for bound members, and only PUT /api/v1/users binds anybody here: no action of type \
+                  \"http\" is open to the others"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load_apps;
+
+    /// The hints at an app with these rules.
+    fn hints(rules: &str) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.toml");
+        let auth = "auth = { type = \"header\", name = \"X-Token\", value = \"v\" }";
+        std::fs::write(&file, format!("kind = \"json\"\n{auth}\n{rules}\n")).unwrap();
+        of_rules(&load_apps(&[file]).unwrap()[0])
+    }
+
+    #[test]
+    fn what_can_hardly_be_meant_is_told() {
+        let http = "{ type = \"http\", url = \"http://crm:9000/\" }";
+        let llm = "{ type = \"llm\", base_url = \"http://llm:8000/v1\", model = \"m\" }";
+        let help = "{ type = \"help\" }";
+        for (rules, told) in [
+            ("[rules]\nadmins = [\"z\"]\nmute = [\"闭嘴\"]".to_owned(), "unmute still answers to unmute, 取消静音"),
+            ("[rules]\nadmins = [\"z\"]\nunmute = [\"说话\"]".to_owned(), "mute still answers to mute, 静音"),
+            (
+                format!(
+                    "[[commands]]\nname = \"q\"\nonly = \"internal\"\nonly_text = \"{{{{ user.name }}}}\"\naction = {help}"
+                ),
+                "as it stands",
+            ),
+            (format!("[[commands]]\nname = \"ask\"\naction = {llm}"), "参数太多"),
+            ("[[bindings]]\npattern = '我是(?P<user_id>u-\\d+)'".to_owned(), "\"user_id\" as a contact field"),
+            ("[[bindings]]\npattern = '我叫(?P<Name>\\S+)'".to_owned(), "\"Name\" under a name"),
+            (format!("[[commands]]\nname = \"q\"\nonly = \"bound\"\naction = {http}"), "only PUT /api/v1/users"),
+        ] {
+            let hints = hints(&rules);
+            assert!(
+                hints.len() == 1 && hints[0].starts_with("app \"a\": ") && hints[0].contains(told),
+                "{rules}: {hints:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_may_be_meant_is_not() {
+        let http = "{ type = \"http\", url = \"http://crm:9000/\" }";
+        for rules in [
+            "[rules]\nadmins = [\"z\"]".to_owned(),
+            "[rules]\nadmins = [\"z\"]\nmute = [\"闭嘴\"]\nunmute = [\"说话\"]".to_owned(),
+            format!("[[bindings]]\npattern = '我是(?P<User>\\d+)'\naction = {http}"),
+            format!(
+                "[[bindings]]\npattern = '我是(?P<user>\\d+)'\naction = {http}\n\
+                 [[commands]]\nname = \"q\"\nonly = \"bound\"\naction = {http}"
+            ),
+        ] {
+            assert_eq!(hints(&rules), Vec::<String>::new(), "{rules}");
+        }
+    }
+}
