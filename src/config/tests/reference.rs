@@ -44,6 +44,9 @@ fn base(section: &Section, key: &Key) -> Base {
         ("rules", "mute" | "unmute") => format!("{RULES}[rules]\nadmins = [\"zhangsan\"]\n"),
         ("commands[]", "only_text") => RULES.replace("args =", "only = \"bound\"\nargs ="),
         ("commands[].args[]", "choices") => RULES.replace("{ name = \"id\" }", "{ name = \"id\", type = \"choice\" }"),
+        ("bindings[]", "ttl" | "renew_on_use") => {
+            format!("{RULES}\naction = {{ type = \"http\", url = \"http://127.0.0.1:1/\" }}\n")
+        }
         ("action reply", _) => RULES.replacen("\"help\"", "\"reply\", text = \"x\"", 1),
         ("action http", _) => RULES.replacen("\"help\"", "\"http\", url = \"http://127.0.0.1:1/\"", 1),
         ("action llm", _) => {
