@@ -156,7 +156,8 @@ fn odd_bodies() -> Vec<Vec<u8>> {
     .map(|request| request.to_string().into_bytes())
     .into();
     let whole = order("m4", "银").to_string();
-    bodies.extend(["{", "[]", "null", "\"order\"", &whole[..whole.len() - 1], &format!("{whole}{whole}")].map(Into::into));
+    let twice = whole.repeat(2);
+    bodies.extend(["{", "[]", "null", "\"order\"", &whole[..whole.len() - 1], &twice].map(Into::into));
     // An item that is no UTF-8.
     let place = whole.find("银").unwrap();
     bodies.push([&whole.as_bytes()[..place + 1], &whole.as_bytes()[place + 2..]].concat());
