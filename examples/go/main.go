@@ -4,14 +4,14 @@
 //
 // The app's file has for it what examples/python/orders.py shows.
 //
-// Two things are worth copying. A request counts only if its signature holds, and not for long. And the gateway asks again about
-// a message when it died over the answer, under the same Idempotency-Key: so order and answer are kept under that key, in one
-// line of one file, and whoever asks again gets the same answer without a second order.
+// Three things are worth copying. A request counts only if its signature holds, and not for long. What it holds is read as a whole
+// before anything is done by it; what can't be read is answered 400. And the gateway asks again about a message when it died over
+// the answer, under the same Idempotency-Key: so order and answer are kept under that key, in one line of one file, and whoever
+// asks again gets the same answer without a second order.
 package main
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,6 +27,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -45,6 +46,25 @@ type Request struct {
 	Sender struct {
 		Key string `json:"key"`
 	} `json:"sender"`
+}
+
+func (request Request) isOrder() bool {
+	return request.Command != nil && request.Command.Name == "order"
+}
+
+// read takes a body apart; the error says what is wrong with it.
+func read(body []byte) (Request, error) {
+	var request Request
+	switch {
+	// Broken UTF-8 would be mended in silence, and something else ordered.
+	case !utf8.Valid(body) || json.Unmarshal(body, &request) != nil:
+		return request, errors.New("the body is no action request in JSON")
+	case request.Sender.Key == "":
+		return request, errors.New("the request has no sender.key")
+	case request.isOrder() && request.Command.Args.Item == "":
+		return request, errors.New("the request has no command.args.item")
+	}
+	return request, nil
 }
 
 // Answer is what the gateway says in the chat, and what it remembers for this member there.
@@ -116,8 +136,8 @@ func (orders *Orders) answer(key string, request Request) (Answer, error) {
 		return known, nil
 	}
 	order := Order{Key: key, Answer: Answer{Text: "发送 /order 商品名 下单。"}}
-	if command := request.Command; command != nil && command.Name == "order" {
-		order.Number, order.Member, order.Item = orders.last+1, request.Sender.Key, command.Args.Item
+	if request.isOrder() {
+		order.Number, order.Member, order.Item = orders.last+1, request.Sender.Key, request.Command.Args.Item
 		order.Answer.Text = fmt.Sprintf("已下单：%s，订单号 %d", order.Item, order.Number)
 		order.Answer.Vars = map[string]any{"last_order": order.Number}
 	}
@@ -154,19 +174,23 @@ func handler(orders *Orders, secret string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		key := r.Header.Get("Idempotency-Key")
-		var request Request
 		switch {
 		case err != nil:
 			http.Error(w, "the body can't be read", http.StatusRequestEntityTooLarge)
 			return
 		case r.Method != http.MethodPost:
-			http.Error(w, "POST alone", http.StatusMethodNotAllowed)
+			http.Error(w, "only POST is taken", http.StatusMethodNotAllowed)
 			return
 		case !isGenuine(r.Header, body, secret):
 			http.Error(w, "the signature does not hold", http.StatusForbidden)
 			return
-		case key == "" || json.NewDecoder(bytes.NewReader(body)).Decode(&request) != nil:
-			http.Error(w, "no action request", http.StatusBadRequest)
+		case key == "":
+			http.Error(w, "there is no Idempotency-Key", http.StatusBadRequest)
+			return
+		}
+		request, err := read(body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 		answer, err := orders.answer(key, request)

@@ -11,9 +11,10 @@ The app's file has for it:
     args = [{ name = "item", label = "商品", type = "rest", required = true }]
     action = { type = "http", url = "http://127.0.0.1:9000/bot", secret = "s3cret" }
 
-Two things are worth copying. A request counts only if its signature holds, and not for long. And the gateway asks again about a
-message when it died over the answer, under the same Idempotency-Key: so order and answer are kept under that key in one
-transaction, and whoever asks again gets the same answer without a second order.
+Three things are worth copying. A request counts only if its signature holds, and not for long. What it holds is read as a whole
+before anything is done by it; what can't be read is answered 400. And the gateway asks again about a message when it died over
+the answer, under the same Idempotency-Key: so order and answer are kept under that key in one transaction, and whoever asks again
+gets the same answer without a second order.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import hmac
 import json
 import os
 import sqlite3
+import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -39,6 +41,29 @@ def is_genuine(headers, body, secret):
     return hmac.compare_digest(f"sha256={signed}".encode(), given.encode())
 
 
+def text(request, *path):
+    """The text that stands at this path in a request; where there is none, a ValueError says so."""
+    value = request
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"the request has no {'.'.join(path)}")
+    value.encode()  # half a surrogate pair is no text
+    return value
+
+
+def read(body):
+    """Who asks, and for which item (None: the message is no order). A ValueError says what is wrong with the body."""
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ValueError("the body is no JSON") from None
+    member = text(request, "sender", "key")
+    command = request.get("command")
+    is_order = isinstance(command, dict) and command.get("name") == "order"
+    return member, text(request, "command", "args", "item") if is_order else None
+
+
 class Orders:
     """Orders and answers in one SQLite file."""
 
@@ -53,7 +78,7 @@ class Orders:
         # Transactions are begun and ended by hand.
         return sqlite3.connect(self.path, isolation_level=None, timeout=5)
 
-    def answer(self, key, request):
+    def answer(self, key, member, item):
         """The answer to this request: the one it had, or a new one."""
         db = self.connection()
         try:
@@ -63,20 +88,17 @@ class Orders:
             if known:
                 db.execute("ROLLBACK")
                 return known[0]
-            answer = json.dumps(self.act(db, request), ensure_ascii=False)
+            answer = json.dumps(self.act(db, member, item), ensure_ascii=False)
             db.execute("INSERT INTO answers (key, answer) VALUES (?, ?)", (key, answer))
             db.execute("COMMIT")
             return answer
         finally:
             db.close()
 
-    def act(self, db, request):
+    def act(self, db, member, item):
         """What the message asks for; all of it in the transaction that is open."""
-        command = request.get("command") or {}
-        if command.get("name") != "order":
+        if item is None:
             return {"text": "发送 /order 商品名 下单。"}
-        item = str(command["args"]["item"])
-        member = request["sender"]["key"]
         number = db.execute("INSERT INTO orders (member, item) VALUES (?, ?)", (member, item)).lastrowid
         return {"text": f"已下单：{item}，订单号 {number}", "vars": {"last_order": number}}
 
@@ -88,21 +110,28 @@ class Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not length.isdigit() or int(length) > MAX_BODY:
             self.close_connection = True
-            return self.reply(413, "")
+            return self.refuse(413, "the body is too large, or its length is not told")
         body = self.rfile.read(int(length))
         if self.path != "/bot":
-            return self.reply(404, "")
+            return self.refuse(404, "only /bot is here")
         if not is_genuine(self.headers, body, self.server.secret):
-            return self.reply(403, "")
+            return self.refuse(403, "the signature does not hold")
         key = self.headers.get("Idempotency-Key", "")
         if not key:
-            return self.reply(400, "")
-        self.reply(200, self.server.orders.answer(key, json.loads(body)))
+            return self.refuse(400, "there is no Idempotency-Key")
+        try:
+            member, item = read(body)
+        except ValueError as fault:
+            return self.refuse(400, str(fault))
+        self.reply(200, "application/json", self.server.orders.answer(key, member, item))
 
-    def reply(self, status, text):
+    def refuse(self, status, why):
+        self.reply(status, "text/plain; charset=utf-8", why)
+
+    def reply(self, status, kind, text):
         data = text.encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -113,9 +142,13 @@ def main():
     options.add_argument("--listen", default="127.0.0.1:9000")
     options.add_argument("--data", default="orders.db")
     options = options.parse_args()
+    secret = os.environ.get("ORDERS_SECRET")
+    if not secret:
+        print("orders.py: set ORDERS_SECRET to the secret of the action in the app's file", file=sys.stderr)
+        sys.exit(2)
     host, port = options.listen.rsplit(":", 1)
     server = ThreadingHTTPServer((host, int(port)), Handler)
-    server.secret = os.environ["ORDERS_SECRET"]
+    server.secret = secret
     server.orders = Orders(options.data)
     print(f"orders at http://{host}:{server.server_port}/bot", flush=True)
     server.serve_forever()

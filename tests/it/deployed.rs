@@ -214,6 +214,15 @@ fn kubernetes_takes_the_manifests_and_their_names_lead_somewhere() {
     for budget in of_kind("PodDisruptionBudget") {
         assert_eq!(&budget["spec"]["selector"]["matchLabels"], labels);
     }
+    let policy = &of_kind("NetworkPolicy").next().unwrap()["spec"];
+    assert_eq!(&policy["podSelector"]["matchLabels"], labels);
+    let open: Vec<(&str, bool)> = policy["ingress"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|rule| texts_at(&rule["ports"], "port").map(|port| (port, rule["from"].is_null())))
+        .collect();
+    assert_eq!(open, [("callbacks", true), ("operators", false)], "a port, and whether everybody may come to it");
     for service in of_kind("Service") {
         assert_eq!(&service["spec"]["selector"], labels);
         assert!(texts_at(&service["spec"]["ports"], "targetPort").all(|port| ports.contains(&port)));

@@ -1,5 +1,5 @@
 //! The business services of `examples/`, started for real behind a gateway: they do what a member asks, believe nobody but the
-//! gateway, and do nothing twice.
+//! gateway, do nothing by what they can't read, and nothing twice.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -111,19 +111,20 @@ fn key(msg_id: &str) -> String {
     hex::encode(Sha256::digest([APP, "c1", "u1", msg_id].join("\0")))
 }
 
-fn signature(secret: &str, timestamp: &str, body: &str) -> String {
-    let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap().chain_update(format!("{timestamp}.{body}"));
+fn signature(secret: &str, timestamp: &str, body: impl AsRef<[u8]>) -> String {
+    let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    let mac = mac.chain_update(timestamp).chain_update(".").chain_update(body);
     format!("sha256={}", hex::encode(mac.finalize().into_bytes()))
 }
 
-/// Posts a body under these headers; status and text of the answer.
-async fn post(url: &str, msg_id: &str, body: &str, timestamp: &str, signature: &str) -> (u16, String) {
+/// Posts a body under these headers; status and text of the answer (all of it, where it is no JSON).
+async fn post(url: &str, msg_id: &str, body: impl AsRef<[u8]>, timestamp: &str, signature: &str) -> (u16, String) {
     let post = reqwest::Client::builder().no_proxy().timeout(TEST).build().unwrap().post(url);
     let post = post.header("Idempotency-Key", key(msg_id)).header("X-Gateway-Timestamp", timestamp);
-    let answer = post.header("X-Gateway-Signature", signature).body(body.to_owned()).send().await.unwrap();
-    let status = answer.status().as_u16();
-    let answer: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap_or_default();
-    (status, answer["text"].as_str().unwrap_or_default().to_owned())
+    let answer = post.header("X-Gateway-Signature", signature).body(body.as_ref().to_vec()).send().await.unwrap();
+    let (status, text) = (answer.status().as_u16(), answer.text().await.unwrap());
+    let answer = serde_json::from_str::<Value>(&text);
+    (status, answer.map_or(text, |answer| answer["text"].as_str().unwrap_or_default().to_owned()))
 }
 
 /// Seconds, so far from now.
@@ -134,6 +135,33 @@ fn at(seconds: i64) -> String {
 async fn signed(url: &str, msg_id: &str, item: &str) -> (u16, String) {
     let (body, now) = (order(msg_id, item).to_string(), at(0));
     post(url, msg_id, &body, &now, &signature(SECRET, &now, &body)).await
+}
+
+/// What the gateway would never post, however well it is signed.
+fn odd_bodies() -> Vec<Vec<u8>> {
+    let with = |path: &str, value: Value| {
+        let mut request = order("m4", "银");
+        *request.pointer_mut(path).unwrap() = value;
+        request
+    };
+    let mut bodies: Vec<Vec<u8>> = [
+        with("/sender", Value::Null),
+        with("/sender", json!({})),
+        with("/sender/key", json!(7)),
+        with("/command/args", Value::Null),
+        with("/command/args", json!({})),
+        with("/command/args/item", json!("")),
+        with("/command/args/item", json!(["银"])),
+    ]
+    .map(|request| request.to_string().into_bytes())
+    .into();
+    let whole = order("m4", "银").to_string();
+    let twice = whole.repeat(2);
+    bodies.extend(["{", "[]", "null", "\"order\"", &whole[..whole.len() - 1], &twice].map(Into::into));
+    // An item that is no UTF-8.
+    let place = whole.find("银").unwrap();
+    bodies.push([&whole.as_bytes()[..place + 1], &whole.as_bytes()[place + 2..]].concat());
+    bodies
 }
 
 async fn orders_are_taken_once(language: Language) {
@@ -175,6 +203,11 @@ async fn orders_are_taken_once(language: Language) {
     ] {
         assert_eq!(post(&service.url, "m4", &body, timestamp, &signature).await.0, 403, "{timestamp} {signature}");
     }
+    for odd in odd_bodies() {
+        let (status, why) = post(&service.url, "m4", &odd, &now, &signature(SECRET, &now, &odd)).await;
+        let shown = String::from_utf8_lossy(&odd);
+        assert!(status == 400 && why.contains("the "), "{language:?}: {shown}: {status} {why}");
+    }
     // Nothing of that was done.
     let right = post(&service.url, "m4", &body, &now, &right).await;
     assert_eq!(right, (200, "已下单：桃，订单号 3".to_owned()));
@@ -184,6 +217,16 @@ async fn orders_are_taken_once(language: Language) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python() {
     tokio::time::timeout(2 * TEST, orders_are_taken_once(Language::Python)).await.expect("within its time");
+}
+
+#[tokio::test]
+async fn without_a_secret_it_says_what_to_set() {
+    let mut python = Command::new("python3");
+    python.arg(format!("{EXAMPLES}/python/orders.py")).args(["--listen", "127.0.0.1:0"]).env_remove("ORDERS_SECRET");
+    let ended = within(move || python.output().expect("python3")).await;
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.lines().count() == 1 && said.contains("ORDERS_SECRET"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -110,8 +110,8 @@ const AUTH: Section = section(
             "type",
             words("`\"header\"`, `\"hmac_sha256\"` or `\"none\"`", "`\"header\"`、`\"hmac_sha256\"` 或 `\"none\"`"),
             Needed("\"header\""),
-            "A fixed header; a signature of the body; nothing, which only a loopback listener takes.",
-            "固定的请求头；对请求体的签名；或不验证（仅限本机监听）。",
+            "A fixed header; a signature of the body; nothing: anybody who reaches the listener may post, so only a loopback listener accepts it. Behind a reverse proxy that is everybody: remove such an app first.",
+            "固定的请求头；对请求体的签名；或不验证：连得上监听地址的人都能推送，所以只允许监听本机。经过反向代理时就是所有人：请先删除这样的应用。",
         ),
         key(
             "name",

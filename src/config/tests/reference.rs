@@ -38,7 +38,7 @@ fn base(section: &Section, key: &Key) -> Base {
         any = ["x"]
         action = { type = "help" }
         [[bindings]]
-        pattern = '手机号是(?P<phone>1\d{10})'
+        pattern = '手机号是(?P<phone>1[3-9][0-9]{9})$'
     "#;
     let more = match (section.path, key.name) {
         ("rules", "mute" | "unmute") => format!("{RULES}[rules]\nadmins = [\"zhangsan\"]\n"),
