@@ -298,7 +298,7 @@ pub enum JsonAuth {
         /// The key.
         secret: Secret,
     },
-    /// Anybody; accepted on a loopback listener alone.
+    /// Anybody; only accepted on a loopback listener.
     None,
 }
 

@@ -34,7 +34,7 @@ const REPLY: Section = section(
         "The reply. It may name `args.<name>`, `user.name`, `user.id`, `user.remark`, `user.phone`, `user.email`, `chat.id`, `chat.name`, `message.id`, `message.text`, `sender.key`, `command.name`, `session.vars.<name>`; any other name is a fault.",
         "回复内容。可引用 `args.<名>`、`user.name`、`user.id`、`user.remark`、`user.phone`、`user.email`、`chat.id`、`chat.name`、`message.id`、`message.text`、`sender.key`、`command.name`、`session.vars.<名>`；其他名字都是错误。",
     )],
-    "A fixed text with values put in: values alone, no code.",
+    "A fixed text with values put in: only values, no code.",
     "固定文本，可填入值；只有值，没有代码。",
 );
 

@@ -181,7 +181,7 @@ const CHATS: Section = section(
             "webhook",
             WEBHOOK,
             Nothing("\"https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=00000000-0000-0000-0000-0000000000cc\""),
-            "The robot of this chat: answers leave by it alone. It belongs to one chat of one app.",
+            "The robot of this chat: answers leave only by it. It belongs to one chat of one app.",
             "该群的机器人；回复只从这里发出。一个 webhook 只能属于一个应用的一个群。",
         ),
         key(
@@ -197,7 +197,7 @@ const CHATS: Section = section(
             words("1 to 100", "1 到 100"),
             Is("1"),
             "Heavier chats are served first; none starves.",
-            "权重越大越优先；不会饿死任何群。",
+            "权重越大越优先，但每个群都会轮到。",
         ),
         key(
             "pace",
@@ -385,7 +385,7 @@ const KEYWORDS: Section = section(
 const MENTION: Section = section(
     "mention",
     &[],
-    "What @bot does with anything that is no command; in a one-to-one chat every text counts as a mention. Holds an `action` alone.",
+    "What @bot does with anything that is not a command; in a one-to-one chat every text counts as a mention. Holds only an `action`.",
     "@ 机器人但不是命令时做什么；单聊里每条文本都算提及。只含 `action`。",
 );
 

@@ -94,7 +94,7 @@ const WECOM: Section = section(
     &[
         key(
             "api_base",
-            words("https URL; http on loopback alone", "https 地址；仅本机可用 http"),
+            words("https URL; http only on loopback", "https 地址；仅本机可用 http"),
             Is("\"https://qyapi.weixin.qq.com\""),
             "Where WeCom's API is; a private deployment has its own.",
             "企业微信 API 的地址；私有部署有自己的地址。",
