@@ -1,17 +1,17 @@
 //! Who may ask: the bearer of a token or, where none is configured, a client on this machine.
 //!
 //! Each scope includes those before it: `read` looks, `push` sends, `admin` changes. Tokens are compared as digests, in
-//! constant time, all of them each time: an answer tells nothing of how near a guess came.
+//! constant time, all of them each time: an answer tells nothing of how near a guess came. What being on this machine takes:
+//! [`is_local`].
 
-use std::net::{IpAddr, SocketAddr};
-
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{Extensions, HeaderMap, StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::local::is_local;
 use super::{AdminState, Failure};
 use crate::config::settings::{AdminToken, Scope};
 
@@ -20,6 +20,10 @@ use crate::config::settings::{AdminToken, Scope};
 pub(super) enum Denied {
     /// No token is configured, and the client is not on this machine.
     Remote,
+    /// No token is configured, and the client asks for a host that need not be this machine.
+    ForeignHost,
+    /// No token is configured, and a web page from elsewhere makes the client's browser ask.
+    ForeignOrigin,
     /// No token was sent.
     Token,
     /// One was sent that is none of ours.
@@ -43,7 +47,7 @@ pub(super) async fn require(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let operator = admit(&state.settings().admin.tokens, request.headers(), peer(request.extensions()));
+    let operator = admit(&state.settings().admin.tokens, &request);
     match operator.and_then(|who| if who.scope >= scope { Ok(who) } else { Err(Denied::Scope(scope)) }) {
         Ok(who) => {
             request.extensions_mut().insert(who);
@@ -53,27 +57,21 @@ pub(super) async fn require(
     }
 }
 
-/// Who a client with these headers and from this address is.
-pub(super) fn admit(tokens: &[AdminToken], headers: &HeaderMap, peer: Option<IpAddr>) -> Result<Operator, Denied> {
+/// Who asks.
+pub(super) fn admit(tokens: &[AdminToken], request: &Request) -> Result<Operator, Denied> {
     if tokens.is_empty() {
-        let local = Operator { name: "loopback".to_owned(), scope: Scope::Admin };
-        return if is_loopback(peer) { Ok(local) } else { Err(Denied::Remote) };
+        return is_local(request).map(|()| Operator { name: "loopback".to_owned(), scope: Scope::Admin });
     }
-    let sent = bearer(headers).ok_or(Denied::Token)?;
+    let sent = bearer(request.headers()).ok_or(Denied::Token)?;
     let sent = Sha256::digest(sent);
     let is_sent = |token: &&AdminToken| Sha256::digest(token.secret.expose())[..].ct_eq(&sent[..]).into();
     let most = tokens.iter().filter(is_sent).max_by_key(|token| token.scope).ok_or(Denied::UnknownToken)?;
     Ok(Operator { name: most.name.clone(), scope: most.scope })
 }
 
-/// Where a request came from, as far as that is known.
-pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
-    extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(address)| address.ip())
-}
-
-/// Whether it came from this machine (`::ffff:127.0.0.1` is how a dual-stack listener sees 127.0.0.1).
-pub(super) fn is_loopback(peer: Option<IpAddr>) -> bool {
-    peer.is_some_and(|address| address.to_canonical().is_loopback())
+/// Lets a scraper in: on this machine it needs no token, even where some are configured.
+pub(super) fn admit_scraper(tokens: &[AdminToken], request: &Request) -> Result<(), Denied> {
+    is_local(request).or_else(|_| admit(tokens, request).map(drop))
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -88,6 +86,17 @@ impl IntoResponse for Denied {
                 StatusCode::FORBIDDEN,
                 "loopback_only",
                 "no [admin] tokens are configured, so only this machine may ask; configure one",
+            ),
+            Self::ForeignHost => Failure::new(
+                StatusCode::FORBIDDEN,
+                "foreign_host",
+                "no [admin] tokens are configured, so only this machine may ask, by localhost or a loopback address; \
+                 ask by one of them, or configure a token",
+            ),
+            Self::ForeignOrigin => Failure::new(
+                StatusCode::FORBIDDEN,
+                "foreign_origin",
+                "no [admin] tokens are configured, so no web page but the console may ask; configure one",
             ),
             Self::Token => Failure::new(
                 StatusCode::UNAUTHORIZED,
@@ -111,6 +120,11 @@ impl IntoResponse for Denied {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use axum::body::Body;
+    use axum::extract::ConnectInfo;
+
     use super::*;
     use crate::model::Secret;
 
@@ -123,33 +137,39 @@ mod tests {
         secrets.iter().map(token).collect()
     }
 
-    fn headers(authorization: &str) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::AUTHORIZATION, authorization.parse().expect("a header"));
-        headers
+    /// From this machine.
+    fn request(headers: &[(&str, &str)]) -> Request {
+        let mut request = Request::builder();
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut request = request.body(Body::empty()).expect("a request");
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 4711))));
+        request
     }
 
     #[test]
-    fn without_tokens_only_this_machine_may_ask() {
-        for (peer, expected) in [
-            (Some("127.0.0.1"), Ok(Scope::Admin)),
-            (Some("127.8.9.1"), Ok(Scope::Admin)),
-            (Some("::1"), Ok(Scope::Admin)),
-            (Some("::ffff:127.0.0.1"), Ok(Scope::Admin)),
-            (Some("10.0.0.1"), Err(Denied::Remote)),
-            (Some("::ffff:10.0.0.1"), Err(Denied::Remote)),
-            (None, Err(Denied::Remote)),
-        ] {
-            let address = peer.map(|text| text.parse().expect("an address"));
-            let held = admit(&[], &headers("Bearer x"), address).map(|who| who.scope);
-            assert_eq!(held, expected, "{peer:?}");
-        }
+    fn without_tokens_being_here_is_enough_and_a_token_is_no_excuse() {
+        let held = |host| admit(&[], &request(&[("host", host), ("authorization", "Bearer x")])).map(|who| who.scope);
+        assert_eq!(held("localhost:8081"), Ok(Scope::Admin));
+        // A page behind a name that leads here could send one.
+        assert_eq!(held("evil.example.com"), Err(Denied::ForeignHost));
+    }
+
+    #[test]
+    fn a_scraper_needs_to_be_here_or_to_have_a_token() {
+        let tokens = tokens(&[("one", Scope::Read)]);
+        let (here, elsewhere, token) = (("host", "127.0.0.1"), ("host", "gw:8081"), ("authorization", "Bearer one"));
+        assert_eq!(admit_scraper(&tokens, &request(&[here])), Ok(()));
+        assert_eq!(admit_scraper(&tokens, &request(&[elsewhere, token])), Ok(()));
+        assert_eq!(admit_scraper(&tokens, &request(&[elsewhere])), Err(Denied::Token));
+        assert_eq!(admit_scraper(&[], &request(&[elsewhere, token])), Err(Denied::ForeignHost));
     }
 
     #[test]
     fn with_tokens_everybody_needs_one() {
         let tokens = tokens(&[("one", Scope::Read), ("two", Scope::Push)]);
-        let here = Some(IpAddr::from([127, 0, 0, 1]));
+        let held = |headers: &[_]| admit(&tokens, &request(headers)).map(|who| who.scope);
         for (sent, expected) in [
             ("Bearer one", Ok(Scope::Read)),
             ("bearer  two", Ok(Scope::Push)),
@@ -160,8 +180,10 @@ mod tests {
             ("Basic one", Err(Denied::Token)),
             ("one", Err(Denied::Token)),
         ] {
-            assert_eq!(admit(&tokens, &headers(sent), here).map(|who| who.scope), expected, "{sent}");
+            // By whatever name, from whatever page: no browser sends a token by itself.
+            let sent = [("authorization", sent), ("host", "gw.example.com"), ("origin", "http://example.com")];
+            assert_eq!(held(&sent), expected, "{sent:?}");
         }
-        assert_eq!(admit(&tokens, &HeaderMap::new(), here), Err(Denied::Token));
+        assert_eq!(held(&[("host", "localhost")]), Err(Denied::Token));
     }
 }

@@ -15,6 +15,7 @@ mod chats;
 mod configuration;
 mod console;
 mod failure;
+mod local;
 mod masked;
 mod object;
 mod openapi;

@@ -112,7 +112,7 @@ fn complete(operation: &mut Value) {
         operation["description"] = format!("{told}Scope: `{scope}`.").into();
         operation["responses"]["401"] =
             json!({"description": "`token_required`: no token; `token_unknown`: none of the gateway's"});
-        let why = "`scope_too_small`: the token may less than this needs; `loopback_only`: no token is configured, and the client is not on the gateway's machine";
+        let why = "`scope_too_small`: the token may less than this needs; `loopback_only`, `foreign_host`, `foreign_origin`: no token is configured, and the client is not on the gateway's machine, or may be a web page";
         operation["responses"]["403"] = json!({"description": why});
     }
     let Some(responses) = operation["responses"].as_object_mut() else { return };

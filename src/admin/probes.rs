@@ -106,14 +106,11 @@ pub(super) async fn readyz(State(state): State<AdminState>) -> Response {
     responses(
         (status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text"),
         (status = 401, description = "`token_required`: no token; `token_unknown`: none of the gateway's"),
-        (status = 403, description = "`loopback_only`: no token is configured, and the client is not on the gateway's machine")
+        (status = 403, description = "`loopback_only`, `foreign_host`, `foreign_origin`: no token is configured, and the client is not on the gateway's machine, or may be a web page")
     )
 )]
 pub(super) async fn metrics(State(state): State<AdminState>, request: Request) -> Response {
-    let peer = auth::peer(request.extensions());
-    if !auth::is_loopback(peer)
-        && let Err(denied) = auth::admit(&state.settings().admin.tokens, request.headers(), peer)
-    {
+    if let Err(denied) = auth::admit_scraper(&state.settings().admin.tokens, &request) {
         return denied.into_response();
     }
     // With the store away the gauges keep their last values; `store_errors` tells.

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -88,6 +88,7 @@ pub(super) enum TaskItem {
         (status = 400, description = "`bad_task`, with `index`, `field` and all `faults`; `bad_body`; `no_kafka`"),
         (status = 409, description = "`task_conflict`: another task is known under this id; `items` says how each task stands"),
         (status = 413, description = "`bad_body`: too large"),
+        (status = 415, description = "`bad_body`: not sent as JSON"),
         (status = 503, description = "`full`: `items` says which tasks are taken, the same call goes on with the others; `store_unavailable`, `kafka_unavailable`")
     )
 )]
@@ -96,6 +97,10 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Vec<TaskItem>>), Failure> {
+    if !is_json(&headers) {
+        let text = "send `Content-Type: application/json`";
+        return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_body", text));
+    }
     let body = body.map_err(|rejection| Failure::new(rejection.status(), "bad_body", rejection.body_text()))?;
     let Call { via, tasks: raw } = call(&body)?;
     let mut tasks = read(&state, &raw)?;
@@ -122,6 +127,12 @@ pub(super) async fn post(
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "full", text).with(json!({"items": items})));
     }
     Ok((StatusCode::ACCEPTED, Json(items)))
+}
+
+/// Whether a body is said to be JSON, as everywhere in the API: a form of a web page can't say so.
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// What a call holds, not looked at yet.

@@ -4,6 +4,7 @@
 mod check;
 mod compare;
 mod demo;
+mod doors;
 mod empty_redis;
 mod explain;
 mod figures;

@@ -13,8 +13,8 @@ use url::Url;
 
 use super::{Failure, MISCONFIGURED};
 use crate::action;
-use crate::config;
 use crate::config::settings::{Admin, Scope};
+use crate::config::{self, Faults};
 use crate::model::Secret;
 
 /// Where a token is looked for that the command line does not name: others may read a command line.
@@ -56,11 +56,16 @@ impl Running {
             Some(url) => (url.clone(), None),
             None => {
                 let misconfigured = |text: String| Failure { code: MISCONFIGURED, text };
-                let admin = config::admin(&self.config).map_err(|faults| {
+                let faulty = |faults: Faults| {
                     misconfigured(format!("{faults}\nOr say where the gateway is with --admin (and --token)."))
-                })?;
-                let base = listening(&admin).map_err(misconfigured)?;
-                (base, token_of(&admin, scope))
+                };
+                let (listen, configured) = if told.is_some() {
+                    (config::admin_address(&self.config).map_err(faulty)?, None)
+                } else {
+                    let admin = config::admin(&self.config).map_err(faulty)?;
+                    (admin.listen, token_of(&admin, scope))
+                };
+                (listening(listen).map_err(misconfigured)?, configured)
             }
         };
         // Fails only where it is installed already.
@@ -71,13 +76,13 @@ impl Running {
 }
 
 /// The listener's address as one to connect to.
-fn listening(admin: &Admin) -> Result<Url, String> {
-    let ip = match admin.listen.ip() {
+fn listening(listen: SocketAddr) -> Result<Url, String> {
+    let ip = match listen.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    let port = admin.listen.port();
+    let port = listen.port();
     if port == 0 {
         return Err(
             "[admin] listen has port 0, so that only the gateway's log knows where it is: say so with --admin".into()
@@ -198,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_listener_is_asked_where_it_can_be_reached() {
-        let at = |listen| listening(&admin(listen, &[])).map(String::from);
+        let at = |listen: &str| listening(listen.parse().unwrap()).map(String::from);
         assert_eq!(at("127.0.0.1:8081").unwrap(), "http://127.0.0.1:8081/");
         assert_eq!(at("0.0.0.0:8081").unwrap(), "http://127.0.0.1:8081/");
         assert_eq!(at("[::]:8081").unwrap(), "http://[::1]:8081/");

@@ -1,7 +1,8 @@
 //! `push --file tasks.jsonl`: hands a file of tasks, one a line, to a running gateway. The file again is no second send.
 //!
 //! Lines go in their order, some hundred in a call. A faulty line is told and left out, the others of its call go without it; a
-//! gateway that is full is asked again for what it did not take.
+//! gateway that is full is asked again for what it did not take. A task that is dropped at once, such as one to a mistyped chat, is a
+//! failure with its reason: nobody would look for it later.
 //!
 //! By Kafka, what goes in one call is one transaction, as long as it may be, and a faulty line hands nothing of its call over: such a batch
 //! belongs together.
@@ -25,6 +26,8 @@ const LINES: usize = 200;
 const BYTES: usize = 4 << 20;
 /// Both of one transaction: what the gateway takes in one call.
 const BATCH: (usize, usize) = (1000, 15 << 20);
+/// Of how many deliveries of a dropped task the reason is told.
+const NAMED: &str = "3";
 /// Between two tries while the gateway is full, and how long it may take nothing at all.
 const AGAIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -63,9 +66,18 @@ struct Outcome {
     known: usize,
     /// By line, in words.
     refused: Vec<(usize, String)>,
+    /// Known to the gateway, but dropped, at least in part: line and task id.
+    dropped: Vec<(usize, String)>,
 }
 
-/// Hands everything over and shows what came of it; a refused line is a failure.
+impl Outcome {
+    /// What the gateway has.
+    fn there(&self) -> usize {
+        self.taken + self.known + self.dropped.len()
+    }
+}
+
+/// Hands everything over and shows what came of it; a line that is refused or dropped is a failure.
 pub(super) fn run(options: Options) -> Result<(), Failure> {
     let Options { file, via, gateway } = options;
     let operator = gateway.operator(Scope::Push)?;
@@ -78,17 +90,47 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
         .map_err(|error| Failure::running(format!("can't read {} ({error}): name a file of tasks", file.display())))?;
     let (tasks, mut outcome) = read(&text);
     let all = tasks.len() + outcome.refused.len();
-    let handed = runtime()?.block_on(hand_over(&operator, tasks, via, all, &mut outcome));
+    let (handed, dropped) = runtime()?.block_on(async {
+        let handed = hand_over(&operator, tasks, via, all, &mut outcome).await;
+        (handed, why_dropped(&operator, &outcome.dropped).await)
+    });
     say(shown(&outcome, all))?;
-    outcome.refused.sort();
-    outcome.refused.iter().for_each(|(line, fault)| warn(format_args!("{}:{line}: {fault}", file.display())));
+    let mut told = [outcome.refused.clone(), dropped].concat();
+    told.sort();
+    told.iter().for_each(|(line, fault)| warn(format_args!("{}:{line}: {fault}", file.display())));
     handed?;
-    match outcome.refused.len() {
-        0 => Ok(()),
-        n => Err(Failure::running(format!(
-            "{n} of {all} tasks were refused: mend those lines, and hand the file over again"
-        ))),
+    let refused = Some(outcome.refused.len())
+        .filter(|n| *n > 0)
+        .map(|n| format!("{n} of {all} tasks were refused: mend those lines, and hand the file over again"));
+    let dropped = Some(outcome.dropped.len()).filter(|n| *n > 0).map(|n| {
+        format!(
+            "{n} of {all} tasks were dropped, at least in part: hand over what is mended there under another task_id"
+        )
+    });
+    let failed: Vec<String> = refused.into_iter().chain(dropped).collect();
+    if failed.is_empty() { Ok(()) } else { Err(Failure::running(failed.join("; "))) }
+}
+
+/// Of each dropped task its line, and what was dropped of it and why.
+async fn why_dropped(operator: &Operator, dropped: &[(usize, String)]) -> Vec<(usize, String)> {
+    let mut told = Vec::with_capacity(dropped.len());
+    for (line, id) in dropped {
+        let some = [("state", "dropped"), ("limit", NAMED)];
+        let why = match operator.get(&["push", id], &some).await {
+            Ok(task) => in_chats(&task),
+            Err(Failure { text, .. }) => format!("dropped, and why can't be asked ({text})"),
+        };
+        told.push((*line, why));
     }
+    told
+}
+
+/// What was dropped of a task, of which the gateway showed some deliveries.
+fn in_chats(task: &Value) -> String {
+    let chat = |item: &Value| format!("{} ({})", item["chat"], item["reason"].as_str().unwrap_or("no reason given"));
+    let chats: Vec<String> = task["items"].as_array().into_iter().flatten().map(chat).collect();
+    let more = if task["next"].is_null() { "" } else { " and more" };
+    format!("dropped in chat {}{more}", chats.join(", "))
 }
 
 /// The tasks of a file; what is no JSON is refused here.
@@ -173,6 +215,10 @@ fn sort(call: Vec<Task>, status: u16, answer: &Value, outcome: &mut Outcome) -> 
             for (n, task) in call.into_iter().enumerate() {
                 match &items[n] {
                     item if item["state"] == "refused" => outcome.refused.push((task.line, in_words(item))),
+                    item if item["counts"]["dropped"].as_u64().is_some_and(|n| n > 0) => {
+                        let id = item["task_id"].as_str().unwrap_or_default();
+                        outcome.dropped.push((task.line, id.to_owned()));
+                    }
                     item if item["repeat"] == true => outcome.known += 1,
                     item if item["state"].is_string() && item["state"] != "not_taken" => outcome.taken += 1,
                     _ => again.push(task),
@@ -204,14 +250,14 @@ fn in_words(fault: &Value) -> String {
 
 /// A failure in the middle says what is done.
 fn unfinished(failure: Failure, outcome: &Outcome) -> Failure {
-    let done = outcome.taken + outcome.known;
+    let done = outcome.there();
     let more = format!("{done} tasks are taken by now; hand the file over again, nothing is sent twice");
     Failure { text: format!("{}; {more}", failure.text), ..failure }
 }
 
 fn progress(outcome: &Outcome, all: usize) {
     if std::io::stderr().is_terminal() {
-        let done = outcome.taken + outcome.known + outcome.refused.len();
+        let done = outcome.there() + outcome.refused.len();
         let end = if done == all { "\n" } else { "" };
         // A closed stderr is no reason to stop.
         let _ = write!(std::io::stderr(), "\r{done} of {all} tasks\x1b[K{end}");
@@ -219,9 +265,15 @@ fn progress(outcome: &Outcome, all: usize) {
 }
 
 fn shown(outcome: &Outcome, all: usize) -> String {
-    let Outcome { taken, known, refused } = outcome;
-    let left = all - taken - known - refused.len();
-    let rows = [("taken", *taken), ("known before", *known), ("refused", refused.len()), ("not handed over", left)];
+    let Outcome { taken, known, refused, dropped } = outcome;
+    let left = all - outcome.there() - refused.len();
+    let rows = [
+        ("taken", *taken),
+        ("known before", *known),
+        ("refused", refused.len()),
+        ("dropped", dropped.len()),
+        ("not handed over", left),
+    ];
     let rows = rows.iter().filter(|(word, n)| *n > 0 || *word == "taken");
     let rows: Vec<Vec<String>> = rows.map(|(word, n)| vec![(*word).to_owned(), n.to_string()]).collect();
     table(&[("outcome", Align::Left), ("tasks", Align::Right)], &rows)
@@ -260,14 +312,19 @@ mod tests {
             (again.map(|again| again.iter().map(|task| task.line).collect::<Vec<_>>()), outcome)
         };
         let taken = json!([{"state": "queued", "repeat": false}, {"state": "delivered", "repeat": true}, {"state": "queued", "repeat": false}]);
-        assert_eq!(sorted(202, taken), (Ok(vec![]), Outcome { taken: 2, known: 1, refused: vec![] }));
+        assert_eq!(sorted(202, taken), (Ok(vec![]), Outcome { taken: 2, known: 1, ..Outcome::default() }));
+        let astray = json!([{"task_id": "t1", "state": "dropped", "repeat": false, "counts": {"dropped": 1}},
+            {"task_id": "t2", "state": "queued", "repeat": true, "counts": {"queued": 1, "dropped": 1}},
+            {"task_id": "t3", "state": "queued", "repeat": false, "counts": {"queued": 1}}]);
+        let dropped = vec![(1, "t1".to_owned()), (2, "t2".to_owned())];
+        assert_eq!(sorted(202, astray), (Ok(vec![]), Outcome { taken: 1, dropped, ..Outcome::default() }));
         let full = json!({"error": {"items": [{"state": "queued", "repeat": false}, {"state": "not_taken"}, {"state": "not_taken"}]}});
         assert_eq!(sorted(503, full), (Ok(vec![2, 3]), Outcome { taken: 1, ..Outcome::default() }));
         assert_eq!(sorted(503, json!({"error": {"code": "store_unavailable"}})).0, Ok(vec![1, 2, 3]));
         let conflict = json!({"error": {"items": [{"state": "queued", "repeat": false},
             {"state": "refused", "field": "task_id", "message": "another"}, {"state": "queued", "repeat": false}]}});
         let refused = vec![(2, "task_id: another".to_owned())];
-        assert_eq!(sorted(409, conflict), (Ok(vec![]), Outcome { taken: 2, known: 0, refused }));
+        assert_eq!(sorted(409, conflict), (Ok(vec![]), Outcome { taken: 2, refused, ..Outcome::default() }));
         let faults = json!({"error": {"faults": [{"index": 0, "field": "app", "message": "is missing"}, {"index": 2, "field": "", "message": "bad"}]}});
         let refused = vec![(1, "app: is missing".to_owned()), (3, "bad".to_owned())];
         assert_eq!(sorted(400, faults), (Ok(vec![2]), Outcome { refused, ..Outcome::default() }));
@@ -276,7 +333,7 @@ mod tests {
 
     #[test]
     fn the_table_says_what_became_of_the_file() {
-        let outcome = Outcome { taken: 198, known: 0, refused: vec![(3, "x".into()), (4, "y".into())] };
+        let outcome = Outcome { taken: 198, refused: vec![(3, "x".into()), (4, "y".into())], ..Outcome::default() };
         assert_eq!(shown(&outcome, 200), "outcome  tasks\ntaken      198\nrefused      2\n");
     }
 }

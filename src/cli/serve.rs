@@ -4,15 +4,16 @@
 use std::path::PathBuf;
 
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::info;
+use tracing::{info, warn};
 
-use super::{Failure, runtime};
+use super::{Failure, doors, runtime};
 use crate::app::App;
 use crate::config::Settings;
 use crate::telemetry::logs;
 
 pub(super) fn run(settings: Settings, file: PathBuf) -> Result<(), Failure> {
     logs::init(&settings.log).map_err(Failure::running)?;
+    doors::open(&settings).into_iter().for_each(|door| warn!("{door}"));
     #[cfg(feature = "crash-points")]
     crate::crash::arm().map_err(|error| Failure { code: super::MISCONFIGURED, text: error.to_string() })?;
     runtime()?.block_on(async {

@@ -1,6 +1,6 @@
 //! `gateway.toml`: the process, section by section, with every default of the contract.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ use crate::model::Secret;
 use crate::telemetry::LogContent;
 use crate::zone::Zone;
 
+/// Where operators ask, unless said.
+const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -81,6 +83,17 @@ pub(super) fn admin_alone(root: &mut Table) -> Admin {
     let admin = root.section("admin", admin);
     root.drop_rest();
     admin
+}
+
+/// Where `[admin]` listens, without a look at its tokens.
+pub(super) fn admin_address(root: &mut Table) -> SocketAddr {
+    let listen = root.section("admin", |t| {
+        let listen = t.parsed("listen", address).unwrap_or(ADMIN);
+        t.drop_rest();
+        listen
+    });
+    root.drop_rest();
+    listen
 }
 
 /// Whether two listeners would claim the same port of some address; `[::]` takes IPv4 too. Port 0 is a free one each.
@@ -150,7 +163,7 @@ fn address(text: &str) -> Result<SocketAddr, Mend> {
 }
 
 fn admin(t: &mut Table) -> Admin {
-    let listen = t.parsed("listen", address).unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8081)));
+    let listen = t.parsed("listen", address).unwrap_or(ADMIN);
     let mut before: Vec<AdminToken> = Vec::new();
     let mut entries = 0;
     let tokens = t.each("tokens", |t| {

@@ -37,6 +37,7 @@ pub(crate) mod units;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -177,6 +178,19 @@ fn admin_with(path: &Path, environment: &Environment) -> Result<settings::Admin,
     let admin = gateway.read(gateway::admin_alone).unwrap_or_else(|| gateway.defaults(gateway::admin_alone));
     ledger.close()?;
     Ok(admin)
+}
+
+/// As [`admin`], for who brings a token: only where it listens, so that no secret of a token has to be there either.
+///
+/// # Errors
+/// A fault of that address, or of the file as a whole.
+pub fn admin_address(path: &Path) -> Result<SocketAddr, Faults> {
+    let ledger = Ledger::default();
+    let environment = |name: &str| std::env::var(name).ok();
+    let gateway = Source { file: path.to_owned(), ledger: &ledger, environment: &environment };
+    let listen = gateway.read(gateway::admin_address).unwrap_or_else(|| gateway.defaults(gateway::admin_address));
+    ledger.close()?;
+    Ok(listen)
 }
 
 /// Reads app files without the `gateway.toml` that they belong to: every host is taken for a webhook's, and everything of

@@ -1,7 +1,11 @@
 //! How much log lines tell of what members and bots say (`[log] content`). Pure. Phone numbers are masked in any case, also under
-//! a digest: who has a number could find it by its digest otherwise.
+//! a digest: who has a number could find it by its digest otherwise. Digests are salted for each process: a short text could be found by
+//! trying texts otherwise, and two installations would be seen to say the same.
+
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::mask;
 use crate::model::{Delivery, content_digest};
@@ -14,7 +18,7 @@ const MOST: usize = 1_000;
 pub enum LogContent {
     /// Nothing.
     None,
-    /// A digest, so that equal contents are seen to be equal.
+    /// A digest, so that equal contents are seen to be equal in the lines of one process.
     #[default]
     Digest,
     /// The content, its phone numbers masked.
@@ -26,7 +30,7 @@ impl LogContent {
     pub fn of_text(self, text: &str) -> Option<String> {
         match self {
             Self::None => None,
-            Self::Digest => Some(content_digest(&mask::phones_in(text).into())),
+            Self::Digest => Some(salted(&content_digest(&mask::phones_in(text).into()))),
             Self::Full => Some(cut(mask::phones_in(text).into_owned())),
         }
     }
@@ -35,17 +39,20 @@ impl LogContent {
     pub fn of_body(self, body: &Value) -> Option<String> {
         match self {
             Self::None => None,
-            Self::Digest => Some(content_digest(body)),
+            Self::Digest => Some(salted(&content_digest(body))),
             Self::Full => Some(cut(mask::phones_in(&body.to_string()).into_owned())),
         }
     }
 
-    /// What is told of replies: `[{id, digest}]` as it stands, without the digests, or with the contents in their place.
+    /// What is told of replies: `[{id, digest}]` with the digests salted, without them, or with the contents in their place.
     pub fn of_replies(self, summary: &Value, deliveries: &[Delivery]) -> Value {
-        let ids = || summary.as_array().into_iter().flatten().map(|reply| &reply["id"]);
+        let replies = || summary.as_array().into_iter().flatten();
+        let ids = || replies().map(|reply| &reply["id"]);
         match self {
             Self::None => ids().map(|id| json!({"id": id})).collect(),
-            Self::Digest => summary.clone(),
+            Self::Digest => replies()
+                .map(|reply| json!({"id": reply["id"], "digest": reply["digest"].as_str().map(salted)}))
+                .collect(),
             Self::Full => {
                 let content = |id: &Value| deliveries.iter().find(|delivery| *id == delivery.id.as_str());
                 ids()
@@ -54,6 +61,14 @@ impl LogContent {
             }
         }
     }
+}
+
+/// Of no use outside this process's lines.
+fn salted(digest: &str) -> String {
+    static SALT: LazyLock<[u8; 32]> = LazyLock::new(rand::random);
+    let mut salted = hex::encode(Sha256::new().chain_update(*SALT).chain_update(digest).finalize());
+    salted.truncate(16);
+    salted
 }
 
 fn cut(text: String) -> String {
@@ -81,6 +96,7 @@ mod tests {
         let digest = |text: &str| LogContent::Digest.of_text(text).unwrap();
         assert!(digest("a") == digest("a") && digest("a") != digest("b") && digest(words).len() == 16);
         assert_eq!(digest("13800138000"), digest("13899998000"), "no number can be found by trying them all");
+        assert_ne!(digest("a"), content_digest(&json!("a")), "nor a short text by its digest alone");
         let long = LogContent::Full.of_text(&"长".repeat(MOST + 1)).unwrap();
         assert_eq!(long, format!("{}… (1001 characters)", "长".repeat(MOST)));
     }
@@ -90,7 +106,7 @@ mod tests {
         let summary = json!([{"id": "r.0", "digest": "d0"}]);
         let told = |how: LogContent| how.of_replies(&summary, &[]).to_string();
         assert_eq!(told(LogContent::None), r#"[{"id":"r.0"}]"#);
-        assert_eq!(told(LogContent::Digest), summary.to_string());
+        assert_eq!(told(LogContent::Digest), format!(r#"[{{"id":"r.0","digest":"{}"}}]"#, salted("d0")));
         // One without a route is in no lane.
         assert_eq!(told(LogContent::Full), r#"[{"id":"r.0","content":null}]"#);
     }

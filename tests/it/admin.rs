@@ -7,7 +7,7 @@ mod users;
 
 use std::time::Duration;
 
-use reqwest::{Response, StatusCode};
+use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -195,6 +195,58 @@ async fn with_tokens_the_api_wants_one_and_probes_and_local_metrics_do_not() {
     for (token, status) in [("two", StatusCode::OK), ("tw", StatusCode::UNAUTHORIZED)] {
         let request = desk.http.get(format!("http://{}/api/v1/chats", desk.address)).bearer_auth(token);
         assert_eq!(request.send().await.expect("an answer").status(), status, "{token}");
+    }
+}
+
+#[tokio::test]
+async fn without_tokens_no_web_page_can_ask_through_an_operators_browser() {
+    let desk = Desk::open().await;
+    let ask = async |method: Method, path: &str, headers: &[(&str, &str)]| {
+        let request = desk.http.request(method, format!("http://{}{path}", desk.address)).body("{}");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        request.send().await.expect("an answer")
+    };
+    // A form or a script of another page, without a preflight.
+    for foreign in
+        [("origin", "http://evil.example.com"), ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site")]
+    {
+        for (method, path) in
+            [(Method::POST, "push"), (Method::POST, "reload"), (Method::GET, "apps"), (Method::GET, "x")]
+        {
+            let answer = ask(method, &format!("/api/v1/{path}"), &[("content-type", "text/plain"), foreign]).await;
+            assert_eq!(code(answer, StatusCode::FORBIDDEN).await, "foreign_origin", "{path} {foreign:?}");
+        }
+    }
+    // A page whose name was made to lead here: one origin with this listener, as its browser sees it.
+    let rebound =
+        [("host", "evil.example.com:8081"), ("origin", "http://evil.example.com:8081"), ("authorization", "Bearer x")];
+    for path in ["/api/v1/apps", "/metrics"] {
+        let answer = ask(Method::GET, path, &rebound).await;
+        assert_eq!(code(answer, StatusCode::FORBIDDEN).await, "foreign_host", "{path}");
+    }
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(ask(Method::GET, path, &rebound).await.status(), StatusCode::OK, "a probe asks by any name: {path}");
+    }
+    // The console, also at the near end of a tunnel.
+    let own = [("host", "localhost:9000"), ("origin", "http://localhost:9000"), ("sec-fetch-site", "same-origin")];
+    assert_eq!(ask(Method::GET, "/api/v1/apps", &own).await.status(), StatusCode::OK);
+    assert_eq!(ask(Method::GET, "/metrics", &own).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_push_is_taken_as_json_alone() {
+    let desk = Desk::open().await;
+    let task = json!({"task_id": "t1", "app": "support", "target": {"chat": "wrA"},
+        "message": {"msgtype": "text", "text": {"content": "hi"}}});
+    for (kind, status) in [
+        (Some("text/plain"), StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        (Some("application/x-www-form-urlencoded"), StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        (None, StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        (Some("Application/JSON; charset=utf-8"), StatusCode::ACCEPTED),
+    ] {
+        let request = desk.http.post(format!("http://{}/api/v1/push", desk.address)).body(task.to_string());
+        let request = kind.into_iter().fold(request, |request, kind| request.header("content-type", kind));
+        assert_eq!(request.send().await.expect("an answer").status(), status, "{kind:?}");
     }
 }
 

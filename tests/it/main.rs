@@ -14,6 +14,7 @@ mod console;
 mod crash;
 mod deployed;
 mod documents;
+mod doors;
 mod examples;
 mod explain;
 mod fronted;

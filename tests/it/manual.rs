@@ -19,6 +19,20 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// What bash offers for the last of these words, a line each, as it asks a script itself.
+fn offered(script: &str, words: &[&str]) -> String {
+    let all = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    let [.., before, last] = words else { panic!("a program, and a word to complete") };
+    let asked = format!(
+        "{script}\nCOMP_WORDS=({all})\nCOMP_CWORD={}\n_wecom__gateway '{}' '{last}' '{before}'\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
+        words.len() - 1,
+        words[0],
+    );
+    let mut bash = Command::new("bash").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    bash.stdin.take().unwrap().write_all(asked.as_bytes()).unwrap();
+    text(&bash.wait_with_output().unwrap().stdout)
+}
+
 #[test]
 fn the_version_is_the_packages() {
     let said = text(&run(&["--version"]).stdout);
@@ -30,19 +44,25 @@ fn the_version_is_the_packages() {
 #[test]
 fn a_shell_completes_every_command() {
     let script = text(&run(&["completions", "bash"]).stdout);
-    // As bash itself asks: the second word after `wecom-gateway `.
-    let asked = format!(
-        "{script}\nCOMP_WORDS=(wecom-gateway '')\nCOMP_CWORD=1\n_wecom__gateway wecom-gateway '' wecom-gateway\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
-    );
-    let mut bash = Command::new("bash").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    bash.stdin.take().unwrap().write_all(asked.as_bytes()).unwrap();
-    let offered = text(&bash.wait_with_output().unwrap().stdout);
+    let offered = offered(&script, &["wecom-gateway", ""]);
     for command in COMMANDS {
         assert!(offered.lines().any(|line| line == command), "{command} is not in {offered}");
     }
     for shell in ["zsh", "fish"] {
         let script = text(&run(&["completions", shell]).stdout);
         assert!(COMMANDS.iter().all(|command| script.contains(command)), "{shell} misses a command");
+    }
+}
+
+#[test]
+fn bash_completes_what_stands_behind_a_command() {
+    let script = text(&run(&["completions", "bash"]).stdout);
+    for (words, expected) in [
+        (&["wecom-gateway", "demo", "--cha"][..], "--chats\n"),
+        (&["wecom-gateway", "push", "--file", "f", "--via", ""], "kafka\n"),
+        (&["wecom-gateway", "help", "tra"], "trace\n"),
+    ] {
+        assert_eq!(offered(&script, words), expected, "{words:?}");
     }
 }
 

@@ -1,9 +1,19 @@
-//! What is sound in an app's rules but can hardly be meant: hints, never faults.
+//! What is sound but can hardly be meant, in an app's rules and its robots, and around them: hints, never faults.
 
-use crate::config::settings::{Action, App, Audience, Binding, Command, Manners, Rules};
+use std::time::Duration;
+
+use url::Url;
+use uuid::Uuid;
+
+use crate::config::Settings;
+use crate::config::settings::{Action, App, AppKind, Audience, Binding, Chat, Command, Manners, Rules};
+use crate::store::Pace;
 
 /// Longest name of a contact field, in bytes, as the API takes it.
 const FIELD: usize = 32;
+/// What WeCom takes for one group robot (document/path/91770), and where; elsewhere somebody else decides.
+const ROBOT_PACE: Pace = Pace { limit: 20, window: Duration::from_secs(60) };
+const WECOM: &str = "qyapi.weixin.qq.com";
 
 /// Hints at an app's rules, one sentence each.
 pub(super) fn of_rules(App { id, rules, .. }: &App) -> Vec<String> {
@@ -11,6 +21,35 @@ pub(super) fn of_rules(App { id, rules, .. }: &App) -> Vec<String> {
     let bindings = rules.bindings.iter().flat_map(of_binding);
     let all = of_mutes(&rules.manners).into_iter().chain(commands).chain(bindings).chain(of_bound(rules));
     all.map(|hint| format!("app {id:?}: {hint}.")).collect()
+}
+
+/// Hints at the robots of an app's chats, one sentence each.
+pub(super) fn of_robots(App { id, chats, .. }: &App) -> Vec<String> {
+    let of_chat = |chat: &Chat| {
+        let url = Url::parse(chat.webhook()?.url.expose()).ok().filter(|url| url.host_str() == Some(WECOM))?;
+        let key = url.query_pairs().find(|(name, _)| name == "key").map(|(_, key)| key.into_owned());
+        let no_uuid = key.is_some_and(|key| Uuid::try_parse(&key).is_err());
+        let key =
+            no_uuid.then_some("the key of the webhook is no UUID, as WeCom's are: copy it again from the robot's page");
+        let fast = is_faster(chat.pace, ROBOT_PACE).then_some(
+            "its pace is above the 20 a minute that WeCom takes for one robot, which then refuses for a minute (45009)",
+        );
+        let hints: Vec<&str> = key.into_iter().chain(fast).collect();
+        (!hints.is_empty()).then(|| format!("app {id:?}, chat {:?}: {}.", chat.id, hints.join("; ")))
+    };
+    chats.values().filter_map(of_chat).collect()
+}
+
+fn is_faster(a: Pace, b: Pace) -> bool {
+    u128::from(a.limit) * b.window.as_millis() > u128::from(b.limit) * a.window.as_millis()
+}
+
+/// A hint at `[dedup]`, where callbacks carry a time that nobody looks at.
+pub(super) fn of_dedup(Settings { dedup, apps, .. }: &Settings) -> Option<String> {
+    let is_timed = |app: &App| !matches!(app.kind, AppKind::Json(_));
+    let hint = "[dedup] max_skew is \"off\": who recorded a callback may post it again when ttl is over, and it is handled again; \
+                write a time, such as \"30m\".";
+    (dedup.max_skew.is_none() && apps.values().any(|app| is_timed(app))).then(|| hint.to_owned())
 }
 
 /// Names of one of the two commands alone.
@@ -117,6 +156,50 @@ mod tests {
                 "{rules}: {hints:?}"
             );
         }
+    }
+
+    /// The hints at robots of a file with this text, and at `[dedup]` with that.
+    fn around(dedup: &str, app: &str) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let gateway = folder.path().join("gateway.toml");
+        std::fs::write(&gateway, format!("[dedup]\n{dedup}\n")).unwrap();
+        std::fs::create_dir(folder.path().join("apps")).unwrap();
+        let kind =
+            "kind = \"group_robot\"\ntoken = \"T\"\nencoding_aes_key = \"jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C\"";
+        std::fs::write(folder.path().join("apps/a.toml"), format!("{kind}\n{app}\n")).unwrap();
+        let settings = crate::config::load(&gateway).unwrap();
+        settings.apps.values().flat_map(|app| of_robots(app)).chain(of_dedup(&settings)).collect()
+    }
+
+    #[test]
+    fn robots_that_wecom_will_not_take_are_told() {
+        let chat = |key: &str, more: &str| format!("[[chats]]\nid = \"c\"\nwebhook = \"{key}\"\n{more}");
+        let key = "693a91f6-7aaa-4bc4-97a0-0ec2acfa5aaa";
+        let url = "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=";
+        for (app, told) in [
+            (chat("693a91f6-7aaa", ""), "no UUID"),
+            (chat(&format!("{url}mykey"), ""), "no UUID"),
+            (chat(key, "pace = \"21/min\""), "above the 20 a minute"),
+            (chat(key, "pace = \"1/s\""), "above the 20 a minute"),
+            (format!("[chats_default]\npace = \"30/min\"\n{}", chat(key, "")), "above the 20 a minute"),
+        ] {
+            let hints = around("", &app);
+            assert!(
+                hints.len() == 1 && hints[0].starts_with("app \"a\", chat \"c\": ") && hints[0].contains(told),
+                "{app}: {hints:?}"
+            );
+        }
+        for app in
+            [chat(key, ""), chat(&format!("{url}{key}"), "pace = \"20/min\""), "[[chats]]\nid = \"c\"".to_owned()]
+        {
+            assert_eq!(around("", &app), [""; 0], "{app}");
+        }
+    }
+
+    #[test]
+    fn callbacks_of_any_age_are_told() {
+        let told = around("max_skew = \"off\"", "");
+        assert!(told.len() == 1 && told[0].contains("max_skew"), "{told:?}");
     }
 
     #[test]

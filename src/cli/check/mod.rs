@@ -8,7 +8,7 @@ mod reach;
 
 use std::path::Path;
 
-use super::{ConfigFile, Failure, load};
+use super::{ConfigFile, Failure, doors, load};
 use crate::cli::voice::say;
 use crate::config::settings::AppKind;
 use crate::config::{Settings, settings};
@@ -56,7 +56,8 @@ fn sound(settings: &Settings, config: &Path) -> String {
             "\nHint: app {id:?} can't answer its one-to-one chats, replies there are dropped: {mend}."
         ));
     }
-    for hint in settings.apps.values().flat_map(|app| hints::of_rules(app)) {
+    let of_apps = settings.apps.values().flat_map(|app| hints::of_rules(app).into_iter().chain(hints::of_robots(app)));
+    for hint in doors::open(settings).into_iter().chain(hints::of_dedup(settings)).chain(of_apps) {
         text.push_str(&format!("\nHint: {hint}"));
     }
     if silent.is_empty() {
@@ -104,9 +105,9 @@ mod tests {
     fn check_counts_apps_chats_and_chats_without_a_route() {
         let none = said(&[]);
         assert!(none.contains("0 apps") && none.contains("apps/support.toml"), "{none}");
-        let routed = "{ id = \"c\", webhook = \"k\" }";
+        let routed = "{ id = \"c\", webhook = \"693a91f6-7aaa-4bc4-97a0-0ec2acfa5aaa\" }";
         assert_eq!(said(&[routed]), "The configuration is sound: 1 app, 1 chat, 0 without a route.");
-        let two = said(&[routed, "{ id = \"d\" }, { id = \"e\", webhook = \"k2\" }"]);
+        let two = said(&[routed, "{ id = \"d\" }, { id = \"e\", webhook = \"693a91f6-7aaa-4bc4-97a0-0ec2acfa5aab\" }"]);
         assert!(two.starts_with("The configuration is sound: 2 apps, 3 chats, 1 without a route.\n"), "{two}");
         assert!(two.ends_with("give it a webhook: \"d\" of app \"a1\"."), "{two}");
     }

@@ -61,3 +61,14 @@ fn who_asks_a_gateway_needs_nothing_but_its_listener() {
     ));
     assert!(config::admin(&folder.path("none.toml")).unwrap_err().to_string().contains("--config"));
 }
+
+#[test]
+fn who_brings_a_token_needs_no_configured_one() {
+    let token = "tokens = [{ name = \"ops\", secret = \"${NOT_SET_ANYWHERE}\", scope = \"push\" }]";
+    let folder = Folder::new().gateway(&format!("[admin]\nlisten = \"10.0.0.5:9\"\n{token}\n"));
+    assert!(config::admin(&folder.path("gateway.toml")).is_err());
+    assert_eq!(config::admin_address(&folder.path("gateway.toml")).unwrap().to_string(), "10.0.0.5:9");
+    let folder = Folder::new().gateway("admin.listen = \"nowhere\"");
+    let faults = config::admin_address(&folder.path("gateway.toml")).unwrap_err();
+    assert!(blames(&faults, "gateway.toml", "admin.listen", &["nowhere"]), "{faults}");
+}

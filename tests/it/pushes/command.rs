@@ -11,6 +11,49 @@ use crate::world::{On, World};
 
 on_both_stores!(a_file_of_tasks_is_handed_over_line_by_line);
 
+/// A chat without a way out, such as a mistyped one: its deliveries end when the task is taken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_to_nobody_is_told_at_once() {
+    let world = World::new(On::Embedded, &["c1"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.jsonl");
+    let mut both = task("t3", "c1", "hi");
+    both["target"] = json!({"chats": ["c1", "c9"]});
+    let lines = [task("t1", "c1", "hi"), task("t2/x", "cl", "hi"), both].map(|task| task.to_string());
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    // The same again says the same.
+    for table in ["outcome tasks taken 1 dropped 2", "outcome tasks taken 0 known before 1 dropped 2"] {
+        let (code, out, err) = command(&world, &file).await;
+        assert_eq!(code, 1, "{out}{err}");
+        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(out, table, "{err}");
+        assert!(err.contains(":2: dropped in chat \"cl\" (route_missing)"), "{err}");
+        assert!(err.contains(":3: dropped in chat \"c9\" (route_missing)"), "{err}");
+        assert!(err.contains("2 of 3 tasks were dropped, at least in part"), "{err}");
+    }
+    world.end().await;
+}
+
+/// A token on the command line, or in its environment, makes the secrets of the configured ones unneeded.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_brings_a_token_needs_none_of_the_configuration() {
+    let world = World::new(On::Embedded, &["c1"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (config, file) = (folder.path().join("gateway.toml"), folder.path().join("tasks.jsonl"));
+    let tokens = "tokens = [{ name = \"ops\", secret = \"${NOT_SET_ANYWHERE}\", scope = \"admin\" }]";
+    std::fs::write(&config, format!("[admin]\nlisten = \"{}\"\n{tokens}\n", world.app.admin_addr())).unwrap();
+    std::fs::write(&file, task("t1", "c1", "hi").to_string()).unwrap();
+    for (flags, variable, code) in [(&["--token", "x"][..], None, 0), (&[], Some("x"), 0), (&[], None, 2)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wecom-gateway"));
+        command.arg("push").arg("--config").arg(&config).arg("--file").arg(&file).args(flags);
+        command.env_remove("WECOM_GATEWAY_TOKEN").envs(variable.map(|token| ("WECOM_GATEWAY_TOKEN", token)));
+        let run = tokio::task::spawn_blocking(move || command.output());
+        let output = run.await.expect("no panic").expect("the binary");
+        assert_eq!(output.status.code(), Some(code), "{flags:?} {variable:?}: {output:?}");
+    }
+    world.end().await;
+}
+
 async fn command(world: &World, file: &Path) -> (i32, String, String) {
     run(world, file, &[]).await
 }

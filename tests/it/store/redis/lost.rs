@@ -80,6 +80,7 @@ async fn know_every_script(store: &SharedStore) {
     members.forget_profile(&member, LONG).await.expect("forget");
     members.admit(knock("warm", 1)).await.expect("admit");
     members.mute(&lane("warm"), true).await.expect("mute");
+    members.mute(&lane("warm"), false).await.expect("unmute");
     open_task(store, opening("warm", 1)).await;
     queue_push(store, new_push("warm", "warm", 0)).await;
     store.pushes().advance_tasks(vec![progress("warm", 1)]).await.expect("advance");
