@@ -41,11 +41,9 @@ pub(super) fn reference(options: Reference) -> Result<(), Failure> {
 pub(super) fn completions(options: Completions) -> Result<(), Failure> {
     let mut script = Vec::new();
     generate(options.shell, &mut Cli::command(), "wecom-gateway", &mut script);
-    let script = String::from_utf8_lossy(&script);
-    Ok(match options.shell {
-        Shell::Bash => say(one_name_for_each_command(&script))?,
-        _ => say(script)?,
-    })
+    let script = String::from_utf8_lossy(&script).into_owned();
+    let is_bash = options.shell == Shell::Bash;
+    Ok(say(if is_bash { one_name_for_each_command(&script) } else { script })?)
 }
 
 /// clap_complete writes the name of a command in two ways where the program's own name holds a hyphen, so that nothing is completed

@@ -16,7 +16,8 @@ async fn open_doors_are_told_by_check_and_at_each_start() {
     let mut open = json_app(&fake, "open", &[], ("X-Token", "v"));
     open["auth"] = json!({"type": "none"});
     let scenario = Scenario::new(&fake).unwrap().app(APP, robot_app(&fake, APP, &["c1".into()]));
-    let config = scenario.app("sample", sample).app("open", open).write().unwrap();
+    let scenario = scenario.app("sample", sample).app("open", open);
+    let config = scenario.write().unwrap();
     let told = [
         "app \"open\": auth is \"none\", so that anybody who can reach its callback path",
         "app \"sample\": token or encoding_aes_key is the published sample",
