@@ -1,6 +1,6 @@
 //! What is sound in an app's rules but can hardly be meant: hints, never faults.
 
-use crate::config::settings::{Action, App, Audience, Binding, Command, Manners, Rules};
+use crate::config::settings::{Action, App, Audience, Binding, Command, Manners, Push, Rules};
 
 /// Longest name of a contact field, in bytes, as the API takes it.
 const FIELD: usize = 32;
@@ -11,6 +11,17 @@ pub(super) fn of_rules(App { id, rules, .. }: &App) -> Vec<String> {
     let bindings = rules.bindings.iter().flat_map(of_binding);
     let all = of_mutes(&rules.manners).into_iter().chain(commands).chain(bindings).chain(of_bound(rules));
     all.map(|hint| format!("app {id:?}: {hint}.")).collect()
+}
+
+/// Hints at how pushes are looked after: what is asked about first when its task is known no longer is never asked about.
+pub(super) fn of_push(Push { keep, compensate_after, ask_after, .. }: &Push) -> Vec<String> {
+    let late = [
+        ("compensate_after", compensate_after, "no unknown push is ever looked at"),
+        ("ask_after", ask_after, "nobody ever asks WeCom who of the customers got a push"),
+    ];
+    let late = late.into_iter().filter(|(_, after, _)| *after >= keep);
+    late.map(|(key, _, means)| format!("[push] {key} is no shorter than [push] keep, so that {means}: shorten it."))
+        .collect()
 }
 
 /// Names of one of the two commands alone.
@@ -117,6 +128,21 @@ mod tests {
                 "{rules}: {hints:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_asked_about_too_late_is_told() {
+        let push = |gateway: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("gateway.toml");
+            std::fs::write(&file, gateway).unwrap();
+            of_push(&crate::config::load(&file).unwrap().push)
+        };
+        assert_eq!(push(""), Vec::<String>::new());
+        let late = push("[push]\nkeep = \"1h\"\ncompensate_after = \"1h\"\nask_after = \"59m\"");
+        assert!(late.len() == 1 && late[0].starts_with("[push] compensate_after is no shorter"), "{late:?}");
+        let late = push("[push]\nkeep = \"1h\"\nask_after = \"2h\"");
+        assert!(late.len() == 1 && late[0].starts_with("[push] ask_after is no shorter"), "{late:?}");
     }
 
     #[test]

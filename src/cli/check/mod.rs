@@ -8,10 +8,11 @@ mod reach;
 
 use std::path::Path;
 
-use super::{ConfigFile, Failure, load};
+use super::{ConfigFile, Failure, MISCONFIGURED, load};
 use crate::cli::voice::say;
 use crate::config::settings::AppKind;
 use crate::config::{Settings, settings};
+use crate::push::Kafka;
 
 /// What is checked.
 #[derive(Debug, clap::Args)]
@@ -26,6 +27,7 @@ pub(super) struct Options {
 
 pub(super) fn run(options: Options) -> Result<(), Failure> {
     let settings = load(&options.file)?;
+    Kafka::check(&settings).map_err(|fault| Failure { code: MISCONFIGURED, text: fault.to_string() })?;
     say(sound(&settings, &options.file.config))?;
     if options.online { online::run(&settings, &options.file.config) } else { Ok(()) }
 }
@@ -56,7 +58,8 @@ fn sound(settings: &Settings, config: &Path) -> String {
             "\nHint: app {id:?} can't answer its one-to-one chats, replies there are dropped: {mend}."
         ));
     }
-    for hint in settings.apps.values().flat_map(|app| hints::of_rules(app)) {
+    let of_rules = settings.apps.values().flat_map(|app| hints::of_rules(app));
+    for hint in of_rules.chain(hints::of_push(&settings.push)) {
         text.push_str(&format!("\nHint: {hint}"));
     }
     if silent.is_empty() {
