@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::model::{Delivery, Lane, MessageKey, Outcome, first_id, now_ms, resend_id};
+use crate::push::is_set;
 use crate::records::{EndedDelivery, Records, RecordsError};
 use crate::setup::InForce;
 use crate::store::{ByHand, ChildChange, Line, Operated, Operation, SharedStore, Stage, StoreError, Turn};
@@ -57,12 +58,14 @@ pub struct Ended {
     pub key: MessageKey,
     /// See [`Delivery::is_repeat`].
     pub is_repeat: bool,
+    /// What a push's child says of it, where that is to stay: what WeCom calls it, and who got it.
+    pub known: Option<PushState>,
 }
 
 impl Ended {
     fn of(known: EndedDelivery) -> Self {
         let is_repeat = known.content.as_ref().is_some_and(Delivery::is_repeat);
-        Self { id: known.item.id, request_id: known.item.request_id, key: known.key, is_repeat }
+        Self { id: known.item.id, request_id: known.item.request_id, key: known.key, is_repeat, known: None }
     }
 }
 
@@ -114,7 +117,17 @@ impl Hands {
             ByHand::Repeat => Some(self.again(&known)?),
             ByHand::Delivered | ByHand::Discard | ByHand::Expire => None,
         };
-        self.operate(Ended::of(known), resend, action, by, told).await
+        let ended = Ended::of(known);
+        let known = if resend.is_none() { self.known(&ended).await? } else { None };
+        self.operate(Ended { known, ..ended }, resend, action, by, told).await
+    }
+
+    /// What a task says of its delivery to a set; of chats it says no more than the records do.
+    async fn known(&self, Ended { id, key, .. }: &Ended) -> Result<Option<PushState>, StoreError> {
+        let [_, chat, ..] = key.parts();
+        let Some(task_id) = key.task_id().filter(|_| is_set(&chat)) else { return Ok(None) };
+        let children = self.store.pushes().task(&task_id).await?.into_iter().flat_map(|task| task.children);
+        Ok(children.into_iter().find(|child| child.delivery_id == first_id(id)).map(|child| child.state))
     }
 
     /// Ends a delivery that certainly ended, whatever the records have of it by now; nothing is sent in its place.
@@ -203,13 +216,15 @@ fn may_be_ended(known: &EndedDelivery) -> Result<(), HandError> {
 
 /// What changes of a push's child.
 fn child(ended: &Ended, resend: Option<&Delivery>, action: ByHand) -> Option<ChildChange> {
-    let Ended { id, key, is_repeat, .. } = ended;
+    let Ended { id, key, is_repeat, known, .. } = ended;
+    let known = known.clone().unwrap_or_else(|| PushState::plain(action.state()));
     let again = (first_id(id) != id).then_some(id);
     let state = PushState {
         reason: action.reason().map(str::to_owned),
         sent_as: resend.map(|delivery| &delivery.id).or(again).cloned(),
         is_repeat: resend.map_or(*is_repeat, Delivery::is_repeat),
-        ..PushState::plain(action.state())
+        state: action.state(),
+        ..known
     };
     Some(ChildChange { task_id: key.task_id()?, delivery_id: first_id(id).to_owned(), state })
 }

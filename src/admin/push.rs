@@ -22,7 +22,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::{AdminState, Failure};
 use crate::model::Outcome;
 use crate::push::status::{counts, whole};
-use crate::push::{HandOverError, Source, Taken, Task, TaskFault};
+use crate::push::{FaultKind, HandOverError, Source, Taken, Task, TaskFault};
 use crate::store::StoreError;
 use crate::telemetry::trace_of;
 
@@ -101,7 +101,15 @@ pub(super) async fn post(
         let text = "send `Content-Type: application/json`";
         return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_body", text));
     }
-    let body = body.map_err(|rejection| Failure::new(rejection.status(), "bad_body", rejection.body_text()))?;
+    let body = body.map_err(|rejection| {
+        let text = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                "the body has more than 16 MiB: hand the tasks over in several calls".to_owned()
+            }
+            _ => rejection.body_text(),
+        };
+        Failure::new(rejection.status(), "bad_body", text)
+    })?;
     let Call { via, tasks: raw } = call(&body)?;
     let mut tasks = read(&state, &raw)?;
     let trace = trace_of(&headers);
@@ -159,11 +167,13 @@ struct Batch<'b> {
     tasks: Vec<&'b RawValue>,
 }
 
-/// Whether an object is a [`Batch`].
+/// Whether an object is a [`Batch`], or meant to be one.
 #[derive(Deserialize)]
-struct HasVia {
+struct Looks {
     #[serde(default)]
     via: Option<IgnoredAny>,
+    #[serde(default)]
+    tasks: Option<IgnoredAny>,
 }
 
 /// The schema of a call: [`call`] looks at it only as far as it must.
@@ -192,14 +202,26 @@ impl ToSchema for Posted {
 fn call(body: &[u8]) -> Result<Call<'_>, Failure> {
     let bad = |text: String| Failure::new(StatusCode::BAD_REQUEST, "bad_body", text);
     let no_json = |error: serde_json::Error| bad(format!("no JSON: {error}; write a task, or an array of tasks"));
-    let call = if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        Call { via: None, tasks: serde_json::from_slice(body).map_err(no_json)? }
-    } else if serde_json::from_slice::<HasVia>(body).map_err(no_json)?.via.is_some() {
-        let form = "write {\"via\": \"kafka\", \"tasks\": […]}";
-        let Batch { via, tasks } = serde_json::from_slice(body).map_err(|error| bad(format!("{error}; {form}")))?;
-        Call { via: Some(via), tasks }
-    } else {
-        Call { via: None, tasks: vec![serde_json::from_slice(body).map_err(no_json)?] }
+    let form = "write {\"via\": \"kafka\", \"tasks\": […]}";
+    let call = match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'[') => Call { via: None, tasks: serde_json::from_slice(body).map_err(no_json)? },
+        Some(b'{') => match serde_json::from_slice::<Looks>(body).map_err(no_json)? {
+            Looks { via: Some(_), .. } => {
+                let batch = serde_json::from_slice(body).map_err(|error| bad(format!("{error}; {form}")))?;
+                let Batch { via, tasks } = batch;
+                Call { via: Some(via), tasks }
+            }
+            Looks { via: None, tasks: Some(_) } => {
+                return Err(bad(format!("\"via\" is missing beside \"tasks\": {form}, or the array alone")));
+            }
+            Looks { via: None, tasks: None } => {
+                Call { via: None, tasks: vec![serde_json::from_slice(body).map_err(no_json)?] }
+            }
+        },
+        _ => {
+            serde_json::from_slice::<IgnoredAny>(body).map_err(no_json)?;
+            return Err(bad("the body is JSON, but no task: write a task {…}, or an array of tasks […]".into()));
+        }
     };
     if call.tasks.is_empty() || call.tasks.len() > MOST_TASKS {
         return Err(bad(format!("{} tasks: hand over 1 to {MOST_TASKS} in one call", call.tasks.len())));
@@ -216,11 +238,19 @@ fn read(state: &AdminState, raw: &[&RawValue]) -> Result<Vec<Task>, Failure> {
             Err(fault) => faults.push((n, fault)),
         }
     }
-    let Some((n, first)) = faults.first() else { return Ok(tasks) };
+    if faults.is_empty() {
+        return Ok(tasks);
+    }
     faults.iter().for_each(|_| state.metrics.task("http", "faulty"));
+    Err(refused(&faults))
+}
+
+/// A call of which nothing is taken, for these faults, each with the place of its task; at least one.
+fn refused(faults: &[(usize, TaskFault)]) -> Failure {
     let all: Vec<Value> =
         faults.iter().map(|(n, fault)| json!({"index": n, "field": fault.field, "message": fault.message})).collect();
-    Err(faulty(StatusCode::BAD_REQUEST, *n, first).with(json!({"index": n, "field": first.field, "faults": all})))
+    let (n, first) = &faults[0];
+    faulty(StatusCode::BAD_REQUEST, *n, first).with(json!({"index": n, "field": first.field, "faults": all}))
 }
 
 /// Writes tasks to the topic, in one transaction.
@@ -240,7 +270,20 @@ async fn by_kafka(
 
 impl From<HandOverError> for Failure {
     fn from(error: HandOverError) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "kafka_unavailable", error.to_string())
+        match &error {
+            HandOverError::TooLarge(which) => {
+                let message = error.to_string();
+                let fault = |n: &usize| {
+                    let fault =
+                        TaskFault { kind: FaultKind::Malformed, field: String::new(), message: message.clone() };
+                    (*n, fault)
+                };
+                refused(&which.iter().map(fault).collect::<Vec<_>>())
+            }
+            HandOverError::NotTaken(_) | HandOverError::Unknown(_) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "kafka_unavailable", error.to_string())
+            }
+        }
     }
 }
 

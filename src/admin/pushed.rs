@@ -14,11 +14,10 @@ use super::auth::Operator;
 use super::{AdminState, Failure, Part};
 use crate::hands::Done;
 use crate::model::Outcome;
-use crate::push::status::{counts, current_id, whole};
+use crate::push::status::{RecipientItem, counts, current_id, recipients, whole};
 use crate::push::{self, ConfirmError, Confirmation, Settled};
 use crate::records::{Page, rfc3339};
 use crate::store::{Child, TaskStatus};
-use crate::task::{RecipientState, Who};
 
 /// What the path of a confirmation ends with.
 const CONFIRM: &str = "/confirm";
@@ -77,17 +76,6 @@ pub(super) struct PushedDelivery {
     recipients: Option<Vec<RecipientItem>>,
 }
 
-/// What one recipient got.
-#[derive(Debug, Serialize, ToSchema)]
-struct RecipientItem {
-    #[serde(flatten)]
-    who: Who,
-    state: Outcome,
-    reason: Option<String>,
-    /// When it was sent, RFC 3339 with milliseconds.
-    at: Option<String>,
-}
-
 /// A task as it stands, with a page of its deliveries
 #[utoipa::path(
     get,
@@ -143,12 +131,6 @@ fn item(child: &Child) -> PushedDelivery {
     }
 }
 
-/// What each recipient got, of a delivery of which WeCom tells that.
-fn recipients(of: Vec<RecipientState>) -> Option<Vec<RecipientItem>> {
-    let shown = |RecipientState { who, state, reason, at }| RecipientItem { who, state, reason, at: at.map(rfc3339) };
-    (!of.is_empty()).then(|| of.into_iter().map(shown).collect())
-}
-
 async fn known(state: &AdminState, id: &str) -> Result<TaskStatus, Failure> {
     let text = "no push task of this id is known; tasks are known for [push] keep, their trails for [database] retain";
     let unknown = || Failure::new(StatusCode::NOT_FOUND, "unknown_task", text);
@@ -199,7 +181,7 @@ struct SettledItem {
         (status = 200, description = "What it did", body = Confirmed),
         (status = 400, description = "`bad_body`, `bad_path`"),
         (status = 404, description = "`unknown_task`, `unknown_delivery`"),
-        (status = 409, description = "`not_unknown`, `sent_again`; it can't be sent again: `not_kept`, `unknown_app`"),
+        (status = 409, description = "`not_unknown`, `sent_again`; it can't be sent again: `not_kept`, `unknown_app`, `expired` (of customers: WeCom may let the member send it still)"),
         (status = 413, description = "`bad_body`: too large"),
         (status = 415, description = "`bad_body`: not sent as JSON"),
         (status = 503, description = "`lane_full`, `store_unavailable`, `records_unavailable`")

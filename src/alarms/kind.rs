@@ -29,7 +29,9 @@ pub enum Kind {
     RecordsAway,
     /// No task comes from Kafka: no broker lets us in, or the topic or the group is not there for us.
     KafkaAway,
-    /// That is over.
+    /// Letters of refused tasks, or results, can't be written: their topic is not there or too small, or no broker takes them.
+    KafkaUnwritable,
+    /// One of the two is over.
     KafkaBack,
 }
 
@@ -50,6 +52,7 @@ impl Kind {
             Self::SpoolFilling => "spool_filling",
             Self::RecordsAway => "records_away",
             Self::KafkaAway => "kafka_away",
+            Self::KafkaUnwritable => "kafka_unwritable",
             Self::KafkaBack => "kafka_back",
         }
     }
@@ -63,13 +66,14 @@ impl Kind {
             Self::PushUnknown => "推送是否送达未知，补偿已用尽",
             Self::Held => "配置或接口额度有误，暂停发送",
             Self::NotTried => "本机暂时无法发出请求",
-            Self::NoRoute => "没有可用的路由，回复已丢弃",
+            Self::NoRoute => "没有可用的路由，回复或推送已丢弃",
             Self::LaneFull => "等待发送的回复太多，新的已丢弃",
             Self::Poison => "消息多次使处理进程崩溃，已放弃",
             Self::StoreAway => "存储无应答",
             Self::SpoolFilling => "本地暂存超过一半",
             Self::RecordsAway => "轨迹数据库写不进",
             Self::KafkaAway => "读不到 Kafka，推送任务暂停接收",
+            Self::KafkaUnwritable => "写不进 Kafka 主题，死信或推送结果在等待",
             Self::KafkaBack => "Kafka 已恢复",
         }
     }
@@ -92,7 +96,10 @@ impl Kind {
             Self::SpoolFilling => "尽快恢复 Redis，暂存写满后回调会得到 503。",
             Self::RecordsAway => "检查 [database] 的数据库和磁盘，恢复后会自动补写。",
             Self::KafkaAway => "检查 [kafka] 的 broker、账号、主题和到它们的网络，恢复后会自动从中断处继续。",
-            Self::KafkaBack => "无需处理，任务已从中断处继续接收。",
+            Self::KafkaUnwritable => {
+                "检查该主题是否存在、max.message.bytes 是否够大、账号能否写入；死信写不进时，它所在的分区停在那里，恢复后会自动继续。"
+            }
+            Self::KafkaBack => "无需处理，已从中断处继续。",
         }
     }
 
@@ -102,7 +109,7 @@ impl Kind {
             Self::StoreAway => "store",
             Self::SpoolFilling => "spool",
             Self::RecordsAway => "records",
-            Self::KafkaAway | Self::KafkaBack => "kafka",
+            Self::KafkaAway | Self::KafkaUnwritable | Self::KafkaBack => "kafka",
             Self::ChatDead
             | Self::RateLimited
             | Self::Unknown
@@ -131,6 +138,7 @@ impl Kind {
             | Self::SpoolFilling
             | Self::RecordsAway
             | Self::KafkaAway
+            | Self::KafkaUnwritable
             | Self::KafkaBack => false,
         }
     }

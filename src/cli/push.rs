@@ -136,6 +136,8 @@ fn in_chats(task: &Value) -> String {
 /// The tasks of a file; what is no JSON is refused here.
 fn read(text: &str) -> (Vec<Task>, Outcome) {
     let (mut tasks, mut outcome) = (Vec::new(), Outcome::default());
+    // Windows' editors put a mark of the encoding in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (n, json) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let line = n + 1;
         match serde_json::from_str::<&RawValue>(json) {
@@ -291,7 +293,7 @@ mod tests {
 
     #[test]
     fn lines_that_are_no_json_are_refused_by_their_number() {
-        let (tasks, outcome) = read("{\"task_id\":\"a\"}\n\n  \n{\"task_id\":\n{\"task_id\":\"b\"}\r\n");
+        let (tasks, outcome) = read("\u{feff}{\"task_id\":\"a\"}\n\n  \n{\"task_id\":\n{\"task_id\":\"b\"}\r\n");
         assert_eq!(tasks.iter().map(|task| task.line).collect::<Vec<_>>(), [1, 5]);
         assert!(outcome.refused[0].0 == 4 && outcome.refused[0].1.contains("no JSON"), "{outcome:?}");
     }

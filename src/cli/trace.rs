@@ -79,7 +79,7 @@ fn in_words(message: &Value, zone: &Zone) -> String {
             clock.unwrap_or_default(),
             after.unwrap_or_default(),
             stage_name.to_owned(),
-            told(stage, word("request_id")),
+            told(stage, word("request_id"), zone),
         ]
     });
     let columns = [("time", Align::Left), ("after", Align::Right), ("stage", Align::Left), ("what", Align::Left)];
@@ -100,7 +100,7 @@ fn spent(time: SignedDuration) -> String {
 }
 
 /// Everything that a stage says besides its time and name, in its order; what is null, false or empty says nothing.
-fn told(stage: &Map<String, Value>, owner: &str) -> String {
+fn told(stage: &Map<String, Value>, owner: &str, zone: &Zone) -> String {
     let said = stage.iter().filter_map(|(field, value)| {
         let is_owner = field == "request_id" && value == owner;
         if is_owner || matches!(field.as_str(), "at" | "stage") {
@@ -113,6 +113,11 @@ fn told(stage: &Map<String, Value>, owner: &str) -> String {
             Value::String(text) if text.is_empty() => return None,
             Value::String(text) => format!("{field} {text}"),
             Value::Number(ms) if field.ends_with("_ms") => format!("{} {ms} ms", field.trim_end_matches("_ms")),
+            // A moment in Unix ms, such as `next_at`.
+            Value::Number(at) if field.ends_with("_at") && at.as_i64().is_some() => {
+                let at = zone.at(at.as_i64().unwrap_or_default());
+                format!("{} {}", field.trim_end_matches("_at"), at.strftime("%F %T%.3f"))
+            }
             Value::Number(number) => format!("{field} {number}"),
             Value::Array(items) if items.is_empty() => return None,
             Value::Array(items) => format!("{field} {}", items.iter().map(named).collect::<Vec<_>>().join(" ")),
@@ -148,7 +153,7 @@ mod tests {
                 {"at": "2026-11-29T16:00:00.002Z", "stage": "handled", "request_id": "r1", "rule": "command:query",
                     "reason": null, "redelivered": false, "elapsed_ms": 7, "replies": [{"id": "r1.0", "digest": "d0"}]},
                 {"at": "2026-11-29T16:00:01.502Z", "stage": "settled", "request_id": "r1", "delivery": "r1.0",
-                    "state": "dead", "errcode": 40008},
+                    "state": "dead", "errcode": 40008, "next_at": 1_796_000_000_000_i64},
             ],
         });
         let told = in_words(&message, &Zone::named("Asia/Shanghai").unwrap());
@@ -164,7 +169,7 @@ time                       after  stage      what
 2026-11-29 23:59:59.990           accepted
 2026-11-30 00:00:00.002    12 ms  duplicate  request_id r2
 2026-11-30 00:00:00.002     0 ms  handled    rule command:query, elapsed 7 ms, replies r1.0 (d0)
-2026-11-30 00:00:01.502  1.500 s  settled    delivery r1.0, state dead, errcode 40008
+2026-11-30 00:00:01.502  1.500 s  settled    delivery r1.0, state dead, errcode 40008, next 2026-11-30 08:53:20.000
 
 1.512 s from the first to the last, times in Asia/Shanghai
 ";

@@ -12,6 +12,10 @@ const OURS: &[(&str, &str)] = &[
     ("bootstrap.servers", "write it as [kafka] brokers"),
     ("metadata.broker.list", "write it as [kafka] brokers"),
     ("group.id", "write it as [kafka] group"),
+    (
+        "group.instance.id",
+        "remove it: two gateways with this file would be one member of the group, and each put the other out",
+    ),
     ("enable.auto.commit", "remove it: an offset is committed once its task is owned"),
     ("enable.auto.offset.store", "remove it: an offset is committed once its task is owned"),
     ("auto.offset.reset", "remove it: a new group begins at the oldest task, so that none is passed over"),
@@ -65,11 +69,13 @@ fn topic_name(text: &str) -> Result<String, Mend> {
 
 fn brokers(text: &str) -> Result<String, Mend> {
     let is_one = |one: &str| {
-        one.trim().rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        one.trim()
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok())
     };
     match text.split(',').all(is_one) {
         true => Ok(text.to_owned()),
-        false => Err("names no brokers: write host:port, several joined by commas".into()),
+        false => Err("names no brokers: write host:port without a scheme, several joined by commas".into()),
     }
 }
 

@@ -236,7 +236,9 @@ fn line(push: &AwaitedPush, state: &PushState) -> Line {
         "state": state.state.as_str(),
         "reason": state.reason,
         "by": "wecom",
+        "errcode": state.errcode,
         "msgid": state.msgid,
+        "left_out": state.left_out,
         "recipients": counts(&state.recipients),
     });
     Line {

@@ -8,10 +8,12 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::delivery::request_id;
+use super::results::NOT_CONFIRMED;
 use super::status::current_id;
 use crate::hands::{Done, Ended, HandError, Hands};
 use crate::model::{MessageKey, Outcome, first_id};
 use crate::store::{ByHand, CONFIRMED, Child, TaskStatus};
+use crate::task::PushState;
 
 /// The records follow the store within half a second; this is how long they are waited for.
 const BEHIND: Duration = Duration::from_secs(3);
@@ -117,7 +119,9 @@ fn was_said(child: &Child, arrived: bool) -> bool {
 fn ended(task_id: &str, child: &Child) -> Ended {
     let (app, chat) = child.lane.app_and_chat();
     let key = MessageKey::of_push(&app, &chat, task_id);
-    Ended { id: current_id(child).to_owned(), request_id: request_id(task_id), key, is_repeat: child.state.is_repeat }
+    let PushState { is_repeat, .. } = child.state;
+    let known = Some(child.state.clone());
+    Ended { id: current_id(child).to_owned(), request_id: request_id(task_id), key, is_repeat, known }
 }
 
 /// Sends it again from what the records kept of it, once they know that it ended.
@@ -127,6 +131,10 @@ async fn send_again(hands: &Hands, task_id: &str, child: &Child, by: &str) -> Re
         match hands.end(current_id(child), ByHand::Resend, by).await {
             Err(HandError::UnknownDelivery | HandError::NotOpen(_)) if Instant::now() < patience => {
                 sleep(LOOK_AGAIN).await;
+            }
+            // WeCom may let the member send it still: it stays what it is, with whom it was for.
+            Err(HandError::Expired) if child.state.reason.as_deref() == Some(NOT_CONFIRMED) => {
+                return Err(HandError::Expired);
             }
             Err(HandError::Expired) => return hands.conclude(ended(task_id, child), ByHand::Expire, by).await,
             other => return other,

@@ -15,6 +15,9 @@ use crate::sender::route::{NoRoute, Routes};
 use crate::store::{Line, NewPush, Stage, Turn};
 use crate::task::{EXPIRED, MemberSet, PushOf, PushState, Recipient};
 
+/// What names of [`set_chat`] begin with.
+const SET: &str = "to:";
+
 /// The request id of a task: the same whenever it comes.
 pub(super) fn request_id(task_id: &str) -> String {
     let mut id = hex::encode(Sha256::digest(task_id));
@@ -40,7 +43,12 @@ pub(super) fn chat_of(set: &MemberSet) -> String {
 pub(super) fn set_chat(set: &impl Serialize) -> String {
     // Lists of texts: writing them can't fail.
     let digest = hex::encode(Sha256::digest(serde_json::to_string(set).unwrap_or_default()));
-    format!("to:{}", &digest[..16])
+    format!("{SET}{}", &digest[..16])
+}
+
+/// Whether that is what a chat is called, by its name.
+pub(crate) fn is_set(chat: &str) -> bool {
+    chat.starts_with(SET)
 }
 
 /// What deliveries are made with.

@@ -38,6 +38,7 @@ mod tests;
 pub use awaiting::Awaiting;
 pub use compensator::{Compensator, Heard, Witness};
 pub use confirm::{ConfirmError, Confirmation, Settled, confirm};
+pub(crate) use delivery::is_set;
 pub use desk::{Desk, Source, Taken};
 pub use kafka::Kafka;
 pub use task::{FaultKind, Target, Task, TaskFault};
@@ -72,6 +73,9 @@ pub enum HandOverError {
     /// None of it did.
     #[error("Kafka took none of the tasks ({0}); the same call again later is safe")]
     NotTaken(String),
+    /// None of it did: the topic takes none so large as these of it, by their place.
+    #[error("is larger than the topic takes (its max.message.bytes): shorten it, or have the topic take more")]
+    TooLarge(Vec<usize>),
     /// All of it or none did.
     #[error("Kafka did not say whether it took the tasks ({0}); the same call again is no second send")]
     Unknown(String),

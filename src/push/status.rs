@@ -2,8 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use crate::model::Outcome;
+use crate::records::rfc3339;
 use crate::store::{Child, TaskStatus};
+use crate::task::{RecipientState, Who};
+
+/// What one recipient got.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RecipientItem {
+    #[serde(flatten)]
+    who: Who,
+    state: Outcome,
+    reason: Option<String>,
+    /// When it was sent, RFC 3339 with milliseconds.
+    at: Option<String>,
+}
 
 /// A task's whole state: `queued` while a delivery is on its way or not even in its lane, else the worst of them.
 pub fn whole(task: &TaskStatus) -> Outcome {
@@ -27,4 +43,10 @@ pub fn counts(task: &TaskStatus) -> BTreeMap<&'static str, usize> {
 /// What a delivery is called now.
 pub fn current_id(child: &Child) -> &str {
     child.state.sent_as.as_deref().unwrap_or(&child.delivery_id)
+}
+
+/// What each recipient got, of a delivery of which WeCom tells that.
+pub fn recipients(of: Vec<RecipientState>) -> Option<Vec<RecipientItem>> {
+    let shown = |RecipientState { who, state, reason, at }| RecipientItem { who, state, reason, at: at.map(rfc3339) };
+    (!of.is_empty()).then(|| of.into_iter().map(shown).collect())
 }

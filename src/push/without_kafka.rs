@@ -31,6 +31,14 @@ impl Kafka {
     ///
     /// # Errors
     /// Never.
+    pub fn check(_: &Settings) -> Result<(), KafkaFault> {
+        Ok(())
+    }
+
+    /// Nothing.
+    ///
+    /// # Errors
+    /// Never.
     pub async fn retention(_: &Settings) -> Option<Result<Retention, KafkaFault>> {
         None
     }

@@ -326,6 +326,31 @@ async fn kafka_that_is_away_and_back_is_told() {
     tokio::time::timeout(3 * TEST, test).await.expect("within its time");
 }
 
+/// A letter that can't be written holds up its partition: what for is told, by the name of the topic, and that it is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_that_is_not_there_is_told() {
+    let test = async {
+        let (hook, (broker, topics)) = (Hook::start(&[]).await, Topics::new(1).await);
+        let missing = format!("{}.nowhere", topics.tasks);
+        let shape = |_: &FakeWeCom, scenario: Scenario| {
+            let scenario = topics.read_by(scenario).set("kafka", "dead_letter_topic", missing.as_str());
+            scenario.set("alarms", "url", hook.url.as_str())
+        };
+        let world = World::with(On::Embedded, &["c1"], Options::default(), shape).await;
+        topics.write_bytes(0, &[b"{".to_vec()]).await;
+        let told = hook.first("kafka_unwritable").await;
+        let text = told["text"].as_str().unwrap();
+        assert!(text.contains(&format!("the topic {missing} is not there")), "{told}");
+        broker.create_topics(&[&missing], 1).await;
+        let back = hook.first("kafka_back").await;
+        assert!(back["text"].as_str().unwrap().contains(&missing), "{back}");
+        topics.until_done().await;
+        world.end().await;
+    };
+    // It lasts ten seconds before it is told, and librdkafka looks for the topic now and then.
+    tokio::time::timeout(3 * TEST, test).await.expect("within its time");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_away_and_a_spool_that_fills_are_told() {
     let test = async {

@@ -69,6 +69,20 @@ async fn what_is_there_is_fine_and_gets_no_message() {
     fake.stop().await;
 }
 
+/// What librdkafka says only when it makes a client, `check` says as `serve` would.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_kafka_client_can_be_made_of_is_told() {
+    let (fake, scenario) = scene().await;
+    let options = json!({"security.protocol": "ssl", "ssl.ca.location": "/nowhere"});
+    let scenario = scenario.set("kafka", "brokers", "127.0.0.1:1").set("kafka", "options", options);
+    let checked = check(&scenario.write().unwrap()).await;
+    assert_eq!(checked.code, 2, "{}", checked.said);
+    checked.says("[kafka] can't be used as it stands: ");
+    checked.says("ssl.ca.location");
+    assert_eq!(fake.posts(GETTOKEN), 0);
+    fake.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_secret_is_asked_once() {
     let (fake, scenario) = scene().await;

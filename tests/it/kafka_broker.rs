@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use tempfile::TempDir;
 
@@ -116,6 +116,13 @@ impl KafkaBroker {
             topics.iter().map(|topic| NewTopic::new(topic, partitions, TopicReplication::Fixed(1))).collect();
         let results = self.admin().create_topics(&topics, &AdminOptions::new()).await.expect("an answer");
         results.into_iter().for_each(|result| drop(result.expect("a topic")));
+    }
+
+    /// Bounds what a topic takes at once.
+    pub async fn limit_records(&self, topic: &str, bytes: &str) {
+        let change = AlterConfig::new(ResourceSpecifier::Topic(topic)).set("max.message.bytes", bytes);
+        let results = self.admin().alter_configs(&[change], &AdminOptions::new()).await.expect("an answer");
+        results.into_iter().for_each(|result| drop(result.expect("it is set")));
     }
 
     /// A client for what operators do.

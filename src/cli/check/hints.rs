@@ -6,7 +6,7 @@ use url::Url;
 use uuid::Uuid;
 
 use crate::config::Settings;
-use crate::config::settings::{Action, App, AppKind, Audience, Binding, Chat, Command, Manners, Rules};
+use crate::config::settings::{Action, App, AppKind, Audience, Binding, Chat, Command, Manners, Push, Rules};
 use crate::store::Pace;
 
 /// Longest name of a contact field, in bytes, as the API takes it.
@@ -50,6 +50,17 @@ pub(super) fn of_dedup(Settings { dedup, apps, .. }: &Settings) -> Option<String
     let hint = "[dedup] max_skew is \"off\": who recorded a callback may post it again when ttl is over, and it is handled again; \
                 write a time, such as \"30m\".";
     (dedup.max_skew.is_none() && apps.values().any(|app| is_timed(app))).then(|| hint.to_owned())
+}
+
+/// Hints at how pushes are looked after: what is asked about first when its task is known no longer is never asked about.
+pub(super) fn of_push(Push { keep, compensate_after, ask_after, .. }: &Push) -> Vec<String> {
+    let late = [
+        ("compensate_after", compensate_after, "no unknown push is ever looked at"),
+        ("ask_after", ask_after, "nobody ever asks WeCom who of the customers got a push"),
+    ];
+    let late = late.into_iter().filter(|(_, after, _)| *after >= keep);
+    late.map(|(key, _, means)| format!("[push] {key} is no shorter than [push] keep, so that {means}: shorten it."))
+        .collect()
 }
 
 /// Names of one of the two commands alone.
@@ -200,6 +211,21 @@ mod tests {
     fn callbacks_of_any_age_are_told() {
         let told = around("max_skew = \"off\"", "");
         assert!(told.len() == 1 && told[0].contains("max_skew"), "{told:?}");
+    }
+
+    #[test]
+    fn what_is_asked_about_too_late_is_told() {
+        let push = |gateway: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("gateway.toml");
+            std::fs::write(&file, gateway).unwrap();
+            of_push(&crate::config::load(&file).unwrap().push)
+        };
+        assert_eq!(push(""), Vec::<String>::new());
+        let late = push("[push]\nkeep = \"1h\"\ncompensate_after = \"1h\"\nask_after = \"59m\"");
+        assert!(late.len() == 1 && late[0].starts_with("[push] compensate_after is no shorter"), "{late:?}");
+        let late = push("[push]\nkeep = \"1h\"\nask_after = \"2h\"");
+        assert!(late.len() == 1 && late[0].starts_with("[push] ask_after is no shorter"), "{late:?}");
     }
 
     #[test]

@@ -8,10 +8,11 @@ mod reach;
 
 use std::path::Path;
 
-use super::{ConfigFile, Failure, doors, load};
+use super::{ConfigFile, Failure, MISCONFIGURED, doors, load};
 use crate::cli::voice::say;
 use crate::config::settings::AppKind;
 use crate::config::{Settings, settings};
+use crate::push::Kafka;
 
 /// What is checked.
 #[derive(Debug, clap::Args)]
@@ -26,6 +27,7 @@ pub(super) struct Options {
 
 pub(super) fn run(options: Options) -> Result<(), Failure> {
     let settings = load(&options.file)?;
+    Kafka::check(&settings).map_err(|fault| Failure { code: MISCONFIGURED, text: fault.to_string() })?;
     say(sound(&settings, &options.file.config))?;
     if options.online { online::run(&settings, &options.file.config) } else { Ok(()) }
 }
@@ -57,7 +59,8 @@ fn sound(settings: &Settings, config: &Path) -> String {
         ));
     }
     let of_apps = settings.apps.values().flat_map(|app| hints::of_rules(app).into_iter().chain(hints::of_robots(app)));
-    for hint in doors::open(settings).into_iter().chain(hints::of_dedup(settings)).chain(of_apps) {
+    let of_process = hints::of_dedup(settings).into_iter().chain(hints::of_push(&settings.push));
+    for hint in doors::open(settings).into_iter().chain(of_process).chain(of_apps) {
         text.push_str(&format!("\nHint: {hint}"));
     }
     if silent.is_empty() {

@@ -46,6 +46,8 @@ fn settings_of_librdkafka_pass_through_as_they_are() {
 fn faults_of_the_section_name_their_key() {
     each_gateway_fault(&[
         ("kafka.brokers = \"kafka\"", "kafka.brokers", &["host:port"]),
+        ("kafka.brokers = \"http://kafka:9092\"", "kafka.brokers", &["without a scheme"]),
+        ("kafka.options.group.instance.id = \"g1\"", "kafka.options.group.instance.id", &["two gateways"]),
         ("kafka.topic = \"a b\"", "kafka.topic", &["letters, digits"]),
         ("kafka.results_topic = \"wecom.push\"", "kafka.results_topic", &["is topic too", "of its own"]),
         ("kafka.dead_letter_topic = \"wecom.push\"", "kafka.dead_letter_topic", &["is topic too"]),

@@ -4,10 +4,14 @@
 //! while brokers are away; here each change is said once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rdkafka::ClientConfig;
+use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::producer::{FutureProducer, Producer as _};
 use rdkafka::statistics::Statistics;
 use tracing::{debug, info, warn};
 
@@ -15,12 +19,19 @@ use crate::config::settings::Kafka;
 
 /// Between two looks at the state of connections and partitions.
 const STATISTICS_MS: &str = "1000";
+/// How long the brokers have to say whether a topic is there.
+const METADATA: Duration = Duration::from_secs(2);
 
 /// A client that reads tasks.
 pub(super) fn consumer(kafka: &Kafka) -> ClientConfig {
     // What librdkafka reads ahead of us, in KiB: a task is small, and its own 64 MiB are much for a gateway. A topic that is made
     // later, or gets more partitions, is found within half a minute instead of five.
-    let good = [("queued.max.messages.kbytes", "16384"), ("topic.metadata.refresh.interval.ms", "30000")];
+    // A process that dies without a word holds its partitions for one session: librdkafka's own 45 s are long for a push.
+    let good = [
+        ("queued.max.messages.kbytes", "16384"),
+        ("topic.metadata.refresh.interval.ms", "30000"),
+        ("session.timeout.ms", "15000"),
+    ];
     let ours = [
         ("group.id", kafka.group.as_str()),
         ("auto.offset.reset", "earliest"),
@@ -31,6 +42,14 @@ pub(super) fn consumer(kafka: &Kafka) -> ClientConfig {
         ("enable.auto.offset.store", "false"),
     ];
     client(kafka, &good, &ours)
+}
+
+/// Whether librdkafka makes a consumer of this: some of what is wrong it says only then. It joins no group.
+///
+/// # Errors
+/// What it does not take.
+pub(super) fn try_consumer(kafka: &Kafka) -> KafkaResult<()> {
+    consumer(kafka).create::<BaseConsumer>().map(drop)
 }
 
 /// A client that writes: each record once and in order, on all replicas before it counts.
@@ -133,7 +152,10 @@ impl Link {
     /// librdkafka reports an error.
     pub(super) fn fails(&self, error: &KafkaError, reason: &str) {
         match error.rdkafka_error_code().and_then(Kind::of) {
-            Some(kind) => self.say(kind, error, reason),
+            Some(kind) => {
+                let what = if is_missing(error) { format!("the topic is not there ({reason})") } else { words(error) };
+                self.say(kind, error, reason, what);
+            }
             None => {
                 debug!(client = self.client, %error, reason, "Kafka");
                 reason.clone_into(&mut self.lock().detail);
@@ -142,8 +164,9 @@ impl Link {
     }
 
     /// What was to be written to a topic was not.
-    pub(super) fn write_fails(&self, error: &KafkaError, topic: &str) {
-        self.say(error.rdkafka_error_code().and_then(Kind::of).unwrap_or(Kind::Write), error, topic);
+    pub(super) fn write_fails(&self, error: &KafkaError, topic: &str, why: &str) {
+        let kind = error.rdkafka_error_code().and_then(Kind::of).unwrap_or(Kind::Write);
+        self.say(kind, error, topic, why.to_owned());
     }
 
     /// librdkafka tells of its connections.
@@ -163,12 +186,12 @@ impl Link {
         [Kind::Connection, Kind::Access, Kind::Write].into_iter().for_each(|kind| self.ends(kind));
     }
 
-    fn say(&self, kind: Kind, error: &KafkaError, reason: &str) {
+    fn say(&self, kind: Kind, error: &KafkaError, reason: &str, what: String) {
         let mut trouble = self.lock();
         if trouble.said.replace(kind) != Some(kind) {
-            trouble.what = error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string());
             let detail = &trouble.detail;
-            warn!(client = self.client, %error, reason, detail, "Kafka does not do as asked; trying on");
+            warn!(client = self.client, %error, reason, what, detail, "Kafka does not do as asked; trying on");
+            trouble.what = what;
         }
     }
 
@@ -186,6 +209,40 @@ impl Link {
     }
 }
 
+fn words(error: &KafkaError) -> String {
+    error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string())
+}
+
+fn is_missing(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{UnknownTopic, UnknownTopicOrPartition};
+    matches!(error.rdkafka_error_code(), Some(UnknownTopic | UnknownTopicOrPartition))
+}
+
+/// Why nothing was written to a topic, in words. A topic that is not there only times out at first: then the brokers are asked.
+pub(super) async fn why<C: ClientContext + 'static>(
+    producer: &FutureProducer<C>,
+    error: &KafkaError,
+    topic: &str,
+) -> String {
+    let timed_out = error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageTimedOut);
+    match is_missing(error) || timed_out && !is_there(producer, topic).await {
+        true => format!("the topic {topic} is not there: make it"),
+        false => words(error),
+    }
+}
+
+/// Whether a topic is there, as far as the brokers say.
+async fn is_there<C: ClientContext + 'static>(producer: &FutureProducer<C>, topic: &str) -> bool {
+    let (producer, topic) = (producer.clone(), topic.to_owned());
+    let ask = move || {
+        let metadata = producer.client().fetch_metadata(Some(&topic), METADATA).ok()?;
+        let error = metadata.topics().first()?.error()?;
+        Some(RDKafkaErrorCode::from(error))
+    };
+    let said = tokio::task::spawn_blocking(ask).await.ok().flatten();
+    said != Some(RDKafkaErrorCode::UnknownTopicOrPartition)
+}
+
 /// librdkafka's own log: what matters of it comes as errors, too.
 pub(super) fn log(level: RDKafkaLogLevel, facility: &str, line: &str) {
     debug!(?level, facility, line, "librdkafka");
@@ -194,6 +251,48 @@ pub(super) fn log(level: RDKafkaLogLevel, facility: &str, line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Secret;
+
+    #[test]
+    fn a_session_is_short_unless_the_operator_says_otherwise() {
+        let session = |options: &[(&str, &str)]| {
+            let options = options.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
+            consumer(&Kafka { options, ..kafka() }).get("session.timeout.ms").map(str::to_owned)
+        };
+        assert_eq!(session(&[]).as_deref(), Some("15000"));
+        assert_eq!(session(&[("session.timeout.ms", "45000")]).as_deref(), Some("45000"));
+    }
+
+    /// What `check` takes, `serve` can use.
+    #[test]
+    fn what_no_consumer_can_be_made_of_is_refused() {
+        assert_eq!(try_consumer(&kafka()).map_err(|error| error.to_string()), Ok(()));
+        for (name, value, says) in [
+            ("ssl.ca.location", "/nowhere", "ssl.ca.location"),
+            ("max.poll.interval.ms", "1", "max.poll.interval.ms"),
+            ("sasl.mechanism", "GSSAPI", "GSSAPI"),
+        ] {
+            let protocol = if name.starts_with("sasl") { "sasl_ssl" } else { "ssl" };
+            let options = [(name, value), ("security.protocol", protocol)];
+            let options = options.map(|(name, value)| (name.to_owned(), Secret::new(value))).into_iter().collect();
+            let told =
+                try_consumer(&Kafka { options, ..kafka() }).map_err(super::super::fault).unwrap_err().to_string();
+            assert!(told.contains(says) && !told.contains('\n'), "{told}");
+        }
+    }
+
+    fn kafka() -> Kafka {
+        let name = |text: &str| text.to_owned();
+        Kafka {
+            brokers: name("127.0.0.1:1"),
+            topic: name("t"),
+            results_topic: name("r"),
+            dead_letter_topic: name("d"),
+            group: name("g"),
+            in_flight: 1,
+            options: Default::default(),
+        }
+    }
 
     #[test]
     fn trouble_lasts_until_what_ends_it() {
@@ -211,7 +310,7 @@ mod tests {
         assert!(link.is_down(), "a connection makes no topic");
         link.reads();
         assert!(!link.is_down());
-        link.write_fails(&KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut), "results");
+        link.write_fails(&KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut), "results", "timed out");
         assert!(link.is_down());
         link.writes();
         assert!(!link.is_down());

@@ -17,7 +17,7 @@ use tracing::warn;
 use uuid::Uuid;
 
 use super::client::{self, Link};
-use super::producer::Context;
+use super::producer::{Context, is_too_large};
 use crate::config::settings::Kafka;
 use crate::model::Lane;
 use crate::push::delivery::{chat_of, set_chat};
@@ -42,6 +42,15 @@ pub(super) struct HandOver {
 
 type Transactions = FutureProducer<Context>;
 
+/// How records travel to the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packing {
+    /// As many at once as there are.
+    Together,
+    /// Each by itself.
+    Alone,
+}
+
 impl HandOver {
     /// Connects when it is first needed.
     pub(super) fn new(kafka: &Kafka) -> Self {
@@ -52,17 +61,32 @@ impl HandOver {
     pub(super) async fn write(&self, batch: Vec<Outgoing>) -> Result<(), HandOverError> {
         let waited = tokio::time::timeout(TURN, self.producer.lock()).await;
         let mut current = waited.map_err(|_| HandOverError::NotTaken("others wait for it already".into()))?;
+        match self.transact(&mut current, Packing::Together, &batch).await {
+            // What goes to the broker together is refused together: alone, each speaks for itself.
+            Err(HandOverError::TooLarge(_)) if batch.len() > 1 => {
+                self.transact(&mut None, Packing::Alone, &batch).await
+            }
+            done => done,
+        }
+    }
+
+    async fn transact(
+        &self,
+        current: &mut Option<Transactions>,
+        packing: Packing,
+        batch: &[Outgoing],
+    ) -> Result<(), HandOverError> {
         let producer = match current.take() {
             Some(producer) => producer,
-            None => self.connect().await.map_err(|error| self.not_taken(&error))?,
+            None => self.connect(packing).await.map_err(|error| self.not_taken(&error, &error.to_string()))?,
         };
-        producer.begin_transaction().map_err(|error| self.not_taken(&error))?;
-        if let Err(error) = self.fill(&producer, &batch).await {
+        producer.begin_transaction().map_err(|error| self.not_taken(&error, &error.to_string()))?;
+        if let Err(fault) = self.fill(&producer, batch).await {
             // Where that fails too, it ends by its time-out; the next batch goes by another producer.
             if wait(&producer, |producer| producer.abort_transaction(STEP)).await.is_ok() {
                 *current = Some(producer);
             }
-            return Err(self.not_taken(&error));
+            return Err(fault);
         }
         match wait(&producer, |producer| producer.commit_transaction(STEP)).await {
             Ok(()) => {
@@ -74,7 +98,8 @@ impl HandOver {
                 if wait(&producer, |producer| producer.abort_transaction(STEP)).await.is_ok() {
                     *current = Some(producer);
                 }
-                Err(self.not_taken(&KafkaError::Transaction(error)))
+                let error = KafkaError::Transaction(error);
+                Err(self.not_taken(&error, &error.to_string()))
             }
             Err(error) => {
                 warn!(%error, tasks = batch.len(), "it is not known whether a batch of push tasks was handed over");
@@ -83,15 +108,18 @@ impl HandOver {
         }
     }
 
-    async fn connect(&self) -> KafkaResult<Transactions> {
+    async fn connect(&self, packing: Packing) -> KafkaResult<Transactions> {
         let mut config = client::producer(&self.kafka);
+        if packing == Packing::Alone {
+            config.set("batch.num.messages", "1");
+        }
         config.set("transactional.id", format!("wecom-gateway-{}", Uuid::now_v7()));
         let producer: Transactions = config.create_with_context(Context(self.link.clone()))?;
         wait(&producer, |producer| producer.init_transactions(STEP)).await?;
         Ok(producer)
     }
 
-    async fn fill(&self, producer: &Transactions, batch: &[Outgoing]) -> KafkaResult<()> {
+    async fn fill(&self, producer: &Transactions, batch: &[Outgoing]) -> Result<(), HandOverError> {
         let keys: Vec<String> = batch.iter().map(|(task, _)| recipients(task)).collect();
         // Each is queued when it is first polled: in their order.
         let written = join_all(batch.iter().zip(&keys).map(|((task, value), key)| {
@@ -103,12 +131,23 @@ impl HandOver {
             producer.send(record, Timeout::After(STEP))
         }))
         .await;
-        written.into_iter().try_for_each(|written| written.map(drop).map_err(|(error, _)| error))
+        let failed = written.iter().enumerate().filter_map(|(n, written)| Some((n, &written.as_ref().err()?.0)));
+        let failed: Vec<(usize, &KafkaError)> = failed.collect();
+        // The others fail with it, each by a word of its own.
+        let too_large: Vec<usize> = failed.iter().filter(|(_, error)| is_too_large(error)).map(|(n, _)| *n).collect();
+        match failed.first() {
+            None => Ok(()),
+            Some(_) if !too_large.is_empty() => Err(HandOverError::TooLarge(too_large)),
+            Some((_, error)) => {
+                let why = client::why(producer, error, &self.kafka.topic).await;
+                Err(self.not_taken(error, &why))
+            }
+        }
     }
 
-    fn not_taken(&self, error: &KafkaError) -> HandOverError {
-        self.link.write_fails(error, &self.kafka.topic);
-        HandOverError::NotTaken(error.to_string())
+    fn not_taken(&self, error: &KafkaError, why: &str) -> HandOverError {
+        self.link.write_fails(error, &self.kafka.topic, why);
+        HandOverError::NotTaken(why.to_owned())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `consumer` reads the topic and shares its partitions with the other gateways of the group; `partition` holds what was read of one,
 //! `worker` hands it over, `batch` says how far it is done. `producer` writes, `dead_letter` what it writes of a refused task. `client` is
-//! what both ends are made with; `outage` says when trouble is an alarm; `retention` asks how long the topic keeps what we remember.
+//! what both ends are made with; `outage` says when trouble is an alarm, `unwritable` of which topic it is; `retention` asks how long the topic keeps what we remember.
 //!
 //! Nothing here decides whether a task was sent before: that is the barrier's (`store/pushes.rs`). So whatever is read twice, by a
 //! replay, a rebalance or a crash, goes out once.
@@ -17,12 +17,14 @@ mod partition;
 mod producer;
 mod results;
 mod retention;
+mod unwritable;
 mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::producer::BaseProducer;
 use tokio::sync::oneshot;
 use tracing::error;
 
@@ -72,9 +74,9 @@ impl Kafka {
         telemetry: &Telemetry,
     ) -> Result<Option<Self>, KafkaFault> {
         let Some(kafka) = settings.kafka.clone() else { return Ok(None) };
-        let producer = Arc::new(Producer::new(&kafka).map_err(fault)?);
+        let producer = Arc::new(Producer::new(&kafka, &telemetry.alarms).map_err(fault)?);
         // A consumer refuses what is wrong as a producer does, but for what is its own.
-        client::consumer(&kafka).create_native_config().map_err(fault)?;
+        client::try_consumer(&kafka).map_err(fault)?;
         let dead_letter_topic = kafka.dead_letter_topic.as_str().into();
         let worker = Worker { desk, producer, dead_letter_topic, telemetry: telemetry.clone() };
         let (store, records) = kept;
@@ -82,6 +84,19 @@ impl Kafka {
         let hand_over = Arc::new(HandOver::new(&kafka));
         let (keep, view) = (settings.push.keep, Arc::default());
         Ok(Some(Self { settings: kafka, keep, worker, reporter, hand_over, view }))
+    }
+
+    /// Whether librdkafka takes what `[kafka]` says; asks no broker.
+    ///
+    /// # Errors
+    /// What it does not take.
+    pub fn check(settings: &Settings) -> Result<(), KafkaFault> {
+        let Some(kafka) = &settings.kafka else { return Ok(()) };
+        client::producer(kafka)
+            .create::<BaseProducer>()
+            .map(drop)
+            .and_then(|()| client::try_consumer(kafka))
+            .map_err(fault)
     }
 
     /// Asks the brokers how long they keep the tasks; `None` without `[kafka]`.

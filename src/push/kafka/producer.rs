@@ -2,6 +2,7 @@
 //! have it; one whose answer got lost is repeated by librdkafka and stored once.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -12,12 +13,15 @@ use rdkafka::statistics::Statistics;
 use rdkafka::util::Timeout;
 
 use super::client::{self, Link};
+use super::unwritable::Unwritable;
+use crate::alarms::Alarms;
 use crate::config::settings::Kafka;
 
 /// See the module.
 pub(super) struct Producer {
     kafka: Kafka,
     link: Arc<Link>,
+    unwritable: Unwritable,
     current: Mutex<FutureProducer<Context>>,
 }
 
@@ -34,12 +38,14 @@ pub(super) struct Record<'r> {
 }
 
 /// Why a record was not written, or is not known to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unwritten {
     /// The topic takes none so large.
+    #[error("the topic takes no record so large (max.message.bytes)")]
     TooLarge,
-    /// For now; the log says why.
-    Trouble,
+    /// For now.
+    #[error("{0}")]
+    Trouble(String),
 }
 
 /// Tells of a producer's trouble.
@@ -64,9 +70,10 @@ impl Producer {
     ///
     /// # Errors
     /// What librdkafka does not take of the configuration.
-    pub(super) fn new(kafka: &Kafka) -> KafkaResult<Self> {
+    pub(super) fn new(kafka: &Kafka, alarms: &Alarms) -> KafkaResult<Self> {
+        let unwritable = Unwritable::new(alarms.clone());
         let link = Arc::new(Link::new("producer"));
-        Ok(Self { kafka: kafka.clone(), current: Mutex::new(connect(kafka, &link)?), link })
+        Ok(Self { kafka: kafka.clone(), current: Mutex::new(connect(kafka, &link)?), unwritable, link })
     }
 
     /// Writes a record; answers once it is there.
@@ -78,17 +85,23 @@ impl Producer {
         match producer.send(record, Timeout::Never).await {
             Ok(_) => {
                 self.link.writes();
+                self.unwritable.takes(topic, Instant::now());
                 Ok(())
             }
-            Err((error, _)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) => {
-                Err(Unwritten::TooLarge)
-            }
+            Err((error, _)) if is_too_large(&error) => Err(Unwritten::TooLarge),
             Err((error, _)) => {
-                self.link.write_fails(&error, topic);
+                let why = client::why(&producer, &error, topic).await;
+                self.link.write_fails(&error, topic, &why);
+                self.unwritable.fails(topic, &why, Instant::now());
                 self.replace(&producer);
-                Err(Unwritten::Trouble)
+                Err(Unwritten::Trouble(why))
             }
         }
+    }
+
+    /// A topic takes not even the least that can be written to it.
+    pub(super) fn is_too_small(&self, topic: &str) {
+        self.unwritable.fails(topic, &Unwritten::TooLarge.to_string(), Instant::now());
     }
 
     /// One that lost its place in the sequence of what it wrote can't go on: another takes over.
@@ -102,6 +115,12 @@ impl Producer {
             *current = next;
         }
     }
+}
+
+/// Whether the same record would be refused again, because of its size.
+pub(super) fn is_too_large(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{MessageBatchTooLarge, MessageSizeTooLarge};
+    matches!(error.rdkafka_error_code(), Some(MessageSizeTooLarge | MessageBatchTooLarge))
 }
 
 fn connect(kafka: &Kafka, link: &Arc<Link>) -> KafkaResult<FutureProducer<Context>> {

@@ -7,15 +7,19 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use rdkafka::message::OwnedHeaders;
+use rdkafka::message::{Header, OwnedHeaders};
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::producer::{Producer, Record};
+use super::producer::{Producer, Record, Unwritten};
+use crate::model::first_id;
+use crate::push::delivery::is_set;
+use crate::push::status::{RecipientItem, recipients};
 use crate::records::{PushResult, Records, RecordsError, rfc3339};
 use crate::store::{Note, SharedStore, StoreError};
+use crate::task::PushState;
 use crate::telemetry::Metrics;
 
 /// Results written at once.
@@ -41,8 +45,8 @@ enum ReportError {
     Lock(#[from] StoreError),
     #[error(transparent)]
     Records(#[from] RecordsError),
-    #[error("Kafka does not take results")]
-    Kafka,
+    #[error("Kafka does not take results: {0}")]
+    Kafka(Unwritten),
 }
 
 impl Reporter {
@@ -85,26 +89,80 @@ impl Reporter {
         let waiting = self.records.untold(BATCH).await?;
         let outcomes = join_all(waiting.iter().map(|result| self.tell(producer, result))).await;
         let count = waiting.len();
-        let told: Vec<PushResult> =
-            waiting.into_iter().zip(outcomes).filter_map(|(result, is)| is.then_some(result)).collect();
+        let (mut told, mut failure) = (Vec::with_capacity(count), None);
+        for (result, outcome) in waiting.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(()) => told.push(result),
+                Err(error) => failure = Some(error),
+            }
+        }
         self.records.told(&told).await?;
         told.iter().for_each(|_| metrics.result_told());
-        match told.len() == count {
-            true => Ok(count == BATCH as usize),
-            false => Err(ReportError::Kafka),
+        failure.map_or(Ok(count == BATCH as usize), Err)
+    }
+
+    async fn tell(&self, producer: &Producer, result: &PushResult) -> Result<(), ReportError> {
+        let known = self.known(result).await?;
+        let recipients = known.as_ref().and_then(|known| recipients(known.recipients.clone()));
+        match self.write_one(producer, result, known.as_ref(), recipients.as_deref(), None).await {
+            // Whoever wants each of them asks for the task.
+            Err(Unwritten::TooLarge) if recipients.is_some() => {
+                match self.write_one(producer, result, known.as_ref(), None, Some("recipients")).await {
+                    Err(Unwritten::TooLarge) => self.is_too_large(producer),
+                    written => written.map_err(ReportError::Kafka),
+                }
+            }
+            Err(Unwritten::TooLarge) => self.is_too_large(producer),
+            written => written.map_err(ReportError::Kafka),
         }
     }
 
-    async fn tell(&self, producer: &Producer, result: &PushResult) -> bool {
+    fn is_too_large(&self, producer: &Producer) -> Result<(), ReportError> {
+        producer.is_too_small(&self.topic);
+        Err(ReportError::Kafka(Unwritten::TooLarge))
+    }
+
+    /// What its task says of a delivery to a set, which may be one of customers: what each got stands there alone. Nothing once the task is
+    /// known no longer.
+    async fn known(
+        &self,
+        PushResult { task_id, chat, delivery, .. }: &PushResult,
+    ) -> Result<Option<PushState>, StoreError> {
+        if !is_set(chat) {
+            return Ok(None);
+        }
+        let children = self.store.pushes().task(task_id).await?.into_iter().flat_map(|task| task.children);
+        Ok(children
+            .map(|child| (child.delivery_id, child.state))
+            .find(|(id, _)| id == first_id(delivery))
+            .map(|(_, state)| state))
+    }
+
+    async fn write_one(
+        &self,
+        producer: &Producer,
+        result: &PushResult,
+        known: Option<&PushState>,
+        recipients: Option<&[RecipientItem]>,
+        cut: Option<&str>,
+    ) -> Result<(), Unwritten> {
         let PushResult { task_id, app, chat, delivery, state, reason, errcode, msgid, left_out, at } = result;
+        let errcode = errcode.or(known.and_then(|known| known.errcode));
+        let msgid = msgid.as_ref().or(known.and_then(|known| known.msgid.as_ref()));
+        let left_out = left_out.as_ref().or(known.and_then(|known| known.left_out.as_ref()));
         let at = rfc3339(*at);
         let value = json!({
             "task_id": task_id, "app": app, "chat": chat, "delivery": delivery, "state": state, "reason": reason,
-            "errcode": errcode, "msgid": msgid, "left_out": left_out, "at": at,
+            "errcode": errcode, "msgid": msgid, "left_out": left_out, "at": at, "recipients": recipients,
         });
         let value = value.to_string();
+        let headers = OwnedHeaders::new();
+        let headers = match cut {
+            Some(_) => headers.insert(Header { key: "result.cut", value: cut }),
+            None => headers,
+        };
         let (key, value) = (Some(task_id.as_bytes()), Some(value.as_bytes()));
-        let record = Record { topic: &self.topic, key, value, headers: OwnedHeaders::new() };
-        producer.write(record).await.is_ok()
+        let record = Record { topic: &self.topic, key, value, headers };
+        producer.write(record).await
     }
 }

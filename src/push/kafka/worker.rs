@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use rand::RngExt;
 use rdkafka::Message;
 use rdkafka::message::OwnedMessage;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::batch::Batch;
 use super::dead_letter;
@@ -69,7 +68,7 @@ impl Worker {
         let (mut outage, mut stuck) = (Outage::new("push"), Stuck::default());
         while !stop.is_cancelled() {
             let taken = self.hand_over(&mut batch).await;
-            self.write_letters(&mut batch).await;
+            self.write_letters(&mut batch, stuck.left == 0).await;
             partition.done(batch.next(), batch.left());
             let Telemetry { metrics, alarms, .. } = &self.telemetry;
             match taken {
@@ -97,9 +96,18 @@ impl Worker {
         Ok(())
     }
 
-    async fn write_letters(&self, batch: &mut Batch) {
-        let write = |(record, fault)| dead_letter::write(&self.producer, &self.dead_letter_topic, record, fault);
-        let written = join_all(batch.refused().map(write)).await;
+    /// `is_first`: what can't be written was not told of yet.
+    async fn write_letters(&self, batch: &mut Batch, is_first: bool) {
+        let refused: Vec<_> = batch.refused().collect();
+        let written = dead_letter::write(&self.producer, &self.dead_letter_topic, &refused).await;
+        let failed =
+            refused.iter().zip(&written).find_map(|((record, _), written)| Some((record, written.as_ref().err()?)));
+        if let Some((record, why)) = failed.filter(|_| is_first) {
+            let (topic, partition, offset) = (record.topic(), record.partition(), record.offset());
+            let letter = &*self.dead_letter_topic;
+            warn!(topic, partition, offset, letter, %why, "the letter of a refused task can't be written, its partition waits");
+        }
+        let written: Vec<bool> = written.iter().map(Result::is_ok).collect();
         let letters = written.iter().filter(|is_written| **is_written);
         letters.for_each(|_| self.telemetry.metrics.task("kafka", "dead_letter"));
         batch.written(written);

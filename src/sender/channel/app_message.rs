@@ -24,8 +24,8 @@ use crate::wecom::verdict::{ChannelKind, Reply};
 const REPLY_KNOWN_FOR: Duration = Duration::from_secs(1800);
 /// How long a push may be, which may wait for its turn first: near the longest that WeCom takes, 4 hours.
 const PUSH_KNOWN_FOR: Duration = Duration::from_secs(3 * 3600);
-/// By how much intervals differ.
-const SPREAD: u64 = 1800;
+/// The longest interval that WeCom takes.
+const MOST_INTERVAL: Duration = Duration::from_secs(4 * 3600);
 /// 960 an hour: one window that keeps both of WeCom's.
 const MOST: Pace = Pace { limit: 16, window: Duration::from_secs(60) };
 
@@ -75,10 +75,12 @@ impl AppMessage {
 }
 
 /// The interval of a delivery's duplicate check, in seconds. It differs from delivery to delivery, so that two of the
-/// same words are two requests to WeCom, which compares them whole.
+/// same words are two requests to WeCom, which compares them whole. They differ as far as WeCom lets them, which is by 12,601 values
+/// for replies and 3601 for pushes: two that meet by chance are taken for one another's repeat.
 fn interval(known_for: Duration, delivery_id: &str) -> u64 {
     let digest = Sha256::digest(delivery_id);
-    known_for.as_secs() + u64::from(u16::from_be_bytes([digest[0], digest[1]])) % SPREAD
+    let values = MOST_INTERVAL.saturating_sub(known_for).as_secs() + 1;
+    known_for.as_secs() + u64::from(u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])) % values
 }
 
 #[async_trait]
@@ -147,10 +149,10 @@ mod tests {
         let body = |id: &str| one.body(text("ok"), id);
         assert_eq!(body("r1.0"), body("r1.0"));
         assert_ne!(body("r1.0"), body("r2.0"));
-        for n in 0..100 {
-            let interval = body(&format!("r{n}.0"))["duplicate_check_interval"].as_u64().unwrap();
-            assert!((1800..=14400).contains(&interval), "{interval}");
-        }
+        let intervals = (0..1000).map(|n| body(&format!("r{n}.0"))["duplicate_check_interval"].as_u64().unwrap());
+        let intervals: std::collections::BTreeSet<u64> = intervals.collect();
+        assert!(intervals.iter().all(|interval| (1800..=14400).contains(interval)), "{intervals:?}");
+        assert!(intervals.len() > 900 && intervals.last() > Some(&14000), "spread over all of it: {}", intervals.len());
         assert_eq!(body("r1.0")["enable_duplicate_check"], 1);
     }
 

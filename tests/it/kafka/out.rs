@@ -7,6 +7,8 @@ use rdkafka::message::OwnedMessage;
 use serde_json::{Value, json};
 use wecom_gateway::sim::Options;
 use wecom_gateway::sim::behaviour::Answer;
+use wecom_gateway::sim::scenario::api_app;
+use wecom_gateway::sim::wecom::customers;
 
 use super::topics::Topics;
 use super::{task, text_of};
@@ -15,7 +17,71 @@ use crate::on_both_stores;
 use crate::pushes::command;
 use crate::world::{APP, On, TEST, World, key};
 
-on_both_stores!(every_end_is_told_to_the_results_topic, a_batch_is_handed_over_whole_or_not_at_all);
+on_both_stores!(
+    every_end_is_told_to_the_results_topic,
+    a_batch_is_handed_over_whole_or_not_at_all,
+    what_each_customer_got_is_told_with_the_end,
+);
+
+/// As `GET` has it.
+async fn what_each_customer_got_is_told_with_the_end(on: On) {
+    let (_broker, topics) = Topics::new(1).await;
+    let world = World::with(on, &[], Options::default(), |fake, scenario| {
+        topics.read_by(scenario).set("push", "ask_after", "20ms").app(APP, api_app(fake, APP, &[]))
+    })
+    .await;
+    let three = ["wm1", "wm2", "wm3"];
+    world.fake.script(&customers(&three), [Answer::LeavesOut("fail_list", "wm3".into()).into()]);
+    let mut offer = task("offer", "c1");
+    (offer["target"], offer["message"]) = (json!({"customers": three}), json!({"text": {"content": "hi"}}));
+    topics.write(0, &[offer]).await;
+    world.api("push/offer", |task| task["items"][0]["reason"] == "awaiting_member").await;
+    world.fake.confirm(&three, &[("wm1", 1), ("wm2", 3)]);
+    let results = topics.read(topics.results(), 1).await;
+    let told = value(&results[0]);
+    let shown = world.api("push/offer", |task| task["state"] == "delivered").await["items"][0].clone();
+    for field in ["state", "reason", "errcode", "msgid", "left_out", "recipients"] {
+        assert_eq!(told[field], shown[field], "{field}: {told}");
+    }
+    assert_eq!((&told["errcode"], &told["left_out"]), (&json!(0), &json!("fail_list wm3")), "{told}");
+    assert_eq!(told["recipients"][1]["reason"], "over_limit", "{told}");
+    world.end().await;
+}
+
+/// What the topic is too small for is the caller's to mend; what only is too large together is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_the_topic_is_too_small_for_is_refused_by_its_place() {
+    let test = async {
+        let (broker, topics) = Topics::new(1).await;
+        broker.limit_records(&topics.tasks, "1500").await;
+        let world =
+            World::with(On::Embedded, &["c1"], Options::default(), |_, scenario| topics.read_by(scenario)).await;
+        // Noise, for records are compressed.
+        let noise = |bytes: usize| (0..bytes / 2).map(|_| format!("{:02x}", rand::random::<u8>())).collect::<String>();
+        let sized = |id: &str, bytes: usize| {
+            let mut task = task(id, "c1");
+            task["message"]["text"]["content"] = noise(bytes).into();
+            task
+        };
+        let mut tasks: Vec<Value> = (0..5).map(|n| sized(&format!("t{n}"), 600)).collect();
+        tasks.insert(3, sized("large", 1900));
+        let (status, answer) = world.post("push", &json!({"via": "kafka", "tasks": tasks})).await;
+        let error = &answer["error"];
+        assert_eq!((status, &error["code"], &error["index"]), (400, &json!("bad_task"), &json!(3)), "{answer}");
+        assert!(error["message"].as_str().unwrap().contains("larger than the topic takes"), "{answer}");
+        assert_eq!(error["faults"].as_array().map(Vec::len), Some(1), "{answer}");
+        let (status, answer) = world.post("push", &json!({"via": "kafka", "tasks": [tasks[3]]})).await;
+        assert_eq!((status, &answer["error"]["index"]), (400, &json!(0)), "{answer}");
+        tasks.remove(3);
+        let (status, answer) = world.post("push", &json!({"via": "kafka", "tasks": tasks})).await;
+        assert_eq!(status, 202, "{answer}");
+        world.fake.until(|fake| fake.texts(&key("c1")).len() == 5).await;
+        assert_eq!(world.api("push/t4", |task| task["state"] == "delivered").await["total"], 1);
+        assert_eq!(world.fake.posts(&key("c1")), 5, "nothing of what was refused");
+        world.end().await;
+    };
+    tokio::time::timeout(TEST, test).await.expect("within its time");
+}
 
 async fn every_end_is_told_to_the_results_topic(on: On) {
     let (_broker, topics) = Topics::new(1).await;

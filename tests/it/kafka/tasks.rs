@@ -14,6 +14,7 @@ use crate::world::{On, World, key};
 on_both_stores!(
     each_task_goes_out_once_and_in_order,
     what_is_refused_leaves_a_letter_and_the_partition_goes_on,
+    what_a_letter_has_no_room_for_is_cut,
     a_topic_read_again_from_its_beginning_sends_nothing_again,
     the_same_task_by_http_and_kafka_goes_out_once,
     tasks_of_an_aborted_transaction_are_never_seen,
@@ -91,6 +92,37 @@ async fn what_is_refused_leaves_a_letter_and_the_partition_goes_on(on: On) {
         assert_eq!((letter.payload().unwrap_or_default(), letter.key()), (original.as_slice(), Some(&b"key"[..])));
     }
     assert_eq!(world.metric("push_tasks_total{source=\"kafka\",result=\"dead_letter\"}").await, 4);
+    world.end().await;
+}
+
+/// Whatever of a record leaves no room for ours, its partition goes on; what has room beside it stays whole.
+async fn what_a_letter_has_no_room_for_is_cut(on: On) {
+    /// Nearly what a topic takes; noise, for letters are compressed.
+    const MOST: usize = 1_048_450;
+    let (_broker, topics) = Topics::new(1).await;
+    let noise: Vec<u8> = (0..MOST).map(|_| rand::random()).collect();
+    for (key, header, value) in
+        [(&b"k0"[..], &b"h0"[..], &noise[..]), (b"k1", &noise, b"v1"), (&noise, b"h2", b"v2"), (b"k3", b"h3", b"v3")]
+    {
+        topics.write_record(key, header, value).await;
+    }
+    let world = reading(on, &["c1"], &topics).await;
+    topics.write(0, &[task("t1", "c1")]).await;
+    texts(&world, "c1", 1).await;
+    topics.until_done().await;
+    let mut letters = topics.read(topics.dead(), 4).await;
+    letters.sort_by_key(|letter| header(letter, "source.offset"));
+    for (n, cut) in [Some("value"), Some("value,headers"), Some("value,headers,key"), None].into_iter().enumerate() {
+        let letter = &letters[n];
+        let told =
+            |name: &str| letter.headers().unwrap().iter().find(|header| header.key == name).and_then(|h| h.value);
+        assert_eq!(told("dead.cut"), cut.map(str::as_bytes), "letter {n}");
+        let has = |part: &str| !cut.is_some_and(|cut| cut.split(',').any(|one| one == part));
+        assert_eq!(letter.payload().is_some(), has("value"), "letter {n}");
+        assert_eq!(told("theirs").is_some(), has("headers"), "letter {n}");
+        assert_eq!(letter.key().is_some(), has("key"), "letter {n}");
+        assert_eq!(header(letter, "dead.code"), "bad_task");
+    }
     world.end().await;
 }
 

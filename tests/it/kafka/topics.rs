@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::message::OwnedMessage;
+use rdkafka::message::{Header, OwnedHeaders, OwnedMessage};
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use rdkafka::util::Timeout;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -82,6 +82,14 @@ impl Topics {
     pub async fn write_bytes(&self, partition: i32, values: &[Vec<u8>]) {
         let producer: FutureProducer = self.client().set("enable.idempotence", "true").create().unwrap();
         self.write_by(&producer, partition, values).await;
+    }
+
+    /// Writes a record with a header to the first partition, as large as its topic takes.
+    pub async fn write_record(&self, key: &[u8], header: &[u8], value: &[u8]) {
+        let producer: FutureProducer = self.client().set("message.max.bytes", "2000000").create().unwrap();
+        let headers = OwnedHeaders::new().insert(Header { key: "theirs", value: Some(header) });
+        let record = FutureRecord::to(&self.tasks).partition(0).key(key).headers(headers).payload(value);
+        producer.send(record, Timeout::Never).await.unwrap_or_else(|(error, _)| panic!("not written: {error}"));
     }
 
     /// Writes tasks in one transaction, and commits or aborts it.

@@ -18,6 +18,7 @@ on_both_stores!(
     a_restart_goes_on_asking,
     two_processes_ask_once,
     what_nobody_confirms_ends_as_unknown,
+    what_a_hand_settles_keeps_who_got_it,
     a_task_without_an_answer_is_not_repeated,
     what_customers_are_not_for_leaves_members_alone,
 );
@@ -159,9 +160,28 @@ async fn what_nobody_confirms_ends_as_unknown(on: On) {
     assert_eq!(recipients(&world, "t1", "unknown").await, ends);
     let listed = world.api("deliveries?state=unknown", |list| list["items"][0]["task_id"] == "t1").await;
     assert_eq!(listed["items"][0]["reason"], "not_confirmed", "{listed}");
+    // WeCom may let the member send it still: it is not sent again, and what is known of it stays.
+    let stands = until(&world, "t1", "unknown").await["items"][0].clone();
+    let (status, answer) = world.post("push/t1/confirm", &json!({"arrived": false})).await;
+    assert_eq!((status, &answer["error"]["code"]), (409, &json!("expired")), "{answer}");
+    assert_eq!(until(&world, "t1", "unknown").await["items"][0], stands);
     let (status, answer) = world.post("push/t1/confirm", &json!({"arrived": true})).await;
     assert_eq!((status, &answer["items"][0]["state"]), (200, &json!("delivered")), "{answer}");
+    assert_eq!(recipients(&world, "t1", "delivered").await, ends);
+    assert_eq!(until(&world, "t1", "delivered").await["items"][0]["msgid"], stands["msgid"]);
     assert_eq!(world.fake.posts(&customers(&["wm1", "wm2"])), 1);
+    world.end().await;
+}
+
+async fn what_a_hand_settles_keeps_who_got_it(on: On) {
+    let world = world_for(on, "100ms", "4s").await;
+    push(&world, &to("t1", json!({"customers": ONE}), "hi")).await;
+    let ends = recipients(&world, "t1", "unknown").await;
+    let listed = world.api("deliveries?state=unknown", |list| list["items"][0]["task_id"] == "t1").await;
+    let id = listed["items"][0]["id"].as_str().unwrap();
+    let (status, answer) = world.post(&format!("deliveries/{id}"), &json!({"action": "discard"})).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(recipients(&world, "t1", "dropped").await, ends);
     world.end().await;
 }
 

@@ -9,6 +9,7 @@ use crate::world::{On, World, key};
 on_both_stores!(
     a_task_is_sent_once_however_often_it_comes,
     one_faulty_task_and_nothing_is_taken,
+    a_body_that_is_no_call_is_told_what_to_write,
     another_content_under_the_same_id_is_a_conflict,
     what_is_too_late_or_has_no_way_out_ends_at_the_door,
     a_full_lane_is_told_and_the_same_call_goes_on,
@@ -52,6 +53,26 @@ async fn a_task_is_sent_once_however_often_it_comes(on: On) {
     for other in [delivery, item["request_id"].as_str().unwrap()] {
         let found = world.api(&format!("messages/{other}"), |_| true).await;
         assert_eq!(found["items"][0]["task_id"], id, "{found}");
+    }
+    world.end().await;
+}
+
+async fn a_body_that_is_no_call_is_told_what_to_write(on: On) {
+    let world = World::new(on, &["c1"]).await;
+    let url = format!("http://{}/api/v1/push", world.app.admin_addr());
+    for (body, status, says) in [
+        ("null".to_owned(), 400, "write a task {…}, or an array"),
+        (" \"x\"".to_owned(), 400, "write a task {…}, or an array"),
+        ("{\"tasks\": []}".to_owned(), 400, "\"via\" is missing"),
+        ("nonsense".to_owned(), 400, "no JSON"),
+        (" ".repeat(17 << 20), 413, "16 MiB"),
+    ] {
+        let start = body[..body.len().min(20)].to_owned();
+        let answer = reqwest::Client::new().post(&url).body(body).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{start}");
+        let answer: Value = answer.json().await.unwrap();
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(says) && answer["error"]["code"] == "bad_body", "{start}: {answer}");
     }
     world.end().await;
 }
