@@ -20,7 +20,7 @@ pub(super) struct Options {
     /// The app that the callback was meant for.
     #[arg(long, value_name = "ID")]
     app: String,
-    /// As it was received, such as an access log has it: a whole URL, path and query, or the query alone. In single quotes.
+    /// As it was received: the line of an access log, a whole URL, path and query, or the query alone. In single quotes.
     #[arg(long)]
     url: String,
     /// What was posted; - reads stdin. Without it: a URL verification (GET).
@@ -87,6 +87,10 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
         at: options.received_at.unwrap_or_else(now_ms),
         show_text: options.show_text,
     };
+    if asked.lacks_body() {
+        let text = "--url is a message's (a verification is a GET with an echostr): give what was posted with --body FILE, or - for stdin";
+        return Err(Failure { code: MISCONFIGURED, text: text.to_owned() });
+    }
     let explanation = runtime()?.block_on(explain(&settings, &apps, &asked));
     match options.format {
         Format::Text => say(text(&explanation))?,
@@ -134,6 +138,9 @@ fn end(explanation: &Explanation) -> String {
             "The gateway would answer 200 and act.\nNot looked at, because it is in the store: copies (a message is handled \
              once), muted chats, members' rates, paused or dead chats."
                 .to_owned()
+        }
+        (None, false) if explanation.leads_elsewhere() => {
+            format!("Nothing of it would reach app {:?}: the path leads to another one, which would take it.", explanation.app)
         }
         (None, false) => "The gateway would answer 200, and no reply would come of it.".to_owned(),
     }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{Failure, runtime};
 use crate::app::App;
@@ -19,6 +19,9 @@ pub(super) fn run(settings: Settings, file: PathBuf) -> Result<(), Failure> {
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::running)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::running)?;
         let mut hangup = signal(SignalKind::hangup()).map_err(Failure::running)?;
+        if let Some(why) = crate::config::alone(&settings) {
+            warn!("{why}");
+        }
         let app = App::start_from(settings, file).await?;
         loop {
             tokio::select! {

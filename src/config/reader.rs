@@ -217,7 +217,11 @@ impl<'a> Table<'a> {
     }
 
     /// As [`Table::parsed`], for texts that are too long to be quoted.
-    pub(super) fn parsed_long<T>(&mut self, key: &'static str, parse: impl FnOnce(&str) -> Result<T, Mend>) -> Option<T> {
+    pub(super) fn parsed_long<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, Mend>,
+    ) -> Option<T> {
         let value = self.take(key)?;
         let text = self.text_of(key, value)?;
         parse(&text.value).map_err(|mend| self.fault(key, mend)).ok()

@@ -37,7 +37,7 @@ use outside::Target;
 pub struct Asked {
     /// The app that it was meant for.
     pub app: String,
-    /// As it was received: a whole URL, path and query, or a query alone.
+    /// As it was received: a whole URL, path and query, a query alone, or the line of an access log.
     pub url: String,
     /// The body of a POST; `None`: a URL verification.
     pub body: Option<Bytes>,
@@ -69,6 +69,13 @@ pub struct Explanation {
     /// What the member wrote, where it was asked for and could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+}
+
+impl Explanation {
+    /// Whether another app than the one that was asked about would have it.
+    pub fn leads_elsewhere(&self) -> bool {
+        self.steps.iter().any(|step| step.step == "path" && step.fault == Some(Fault::WrongApp))
+    }
 }
 
 /// One step.
@@ -202,6 +209,14 @@ impl Scene<'_> {
         }
     }
 
+    /// The app whose token and key every step uses: the path's, where it is there, as the gateway itself would.
+    fn subject(&self) -> &str {
+        let Asked { app, .. } = self.asked;
+        let named = self.target.path.and_then(judge::app_id);
+        let known = named.and_then(|named| self.settings.apps.get(&*named));
+        known.map_or(app, |known| &known.id)
+    }
+
     /// What the gateway would make of it.
     async fn judged(&self) -> Result<Judged, Refusal> {
         let app = self.named().ok_or(Refusal::Nowhere)?;
@@ -212,6 +227,13 @@ impl Scene<'_> {
         let received =
             Received { method: &self.method, app: &app, query: self.target.query, headers, body: &body, at: *at };
         judge(self.settings, &received, REQUEST)
+    }
+}
+
+impl Asked {
+    /// Whether it can't be told without a body: none was given, and the URL is a message's.
+    pub fn lacks_body(&self) -> bool {
+        self.body.is_none() && Target::of(&self.url).is_of_message()
     }
 }
 
@@ -237,7 +259,7 @@ pub async fn explain(settings: &Settings, apps: &Path, asked: &Asked) -> Explana
     Explanation {
         app: asked.app.clone(),
         method: scene.method.to_string(),
-        acts: status == 200 && seen.acts,
+        acts: status == 200 && seen.acts && scene.subject() == asked.app,
         status,
         code,
         reason,
