@@ -23,7 +23,7 @@ pub(super) struct Options {
     /// As it was received: the line of an access log, a whole URL, path and query, or the query alone. In single quotes.
     #[arg(long)]
     url: String,
-    /// What was posted; - reads stdin. Without it: a URL verification (GET).
+    /// What was posted; - reads stdin. Without it: a URL verification (GET), if --url has an echostr.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
     /// A header of a plain JSON webhook, such as 'X-Webhook-Token: …'.
@@ -87,10 +87,6 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
         at: options.received_at.unwrap_or_else(now_ms),
         show_text: options.show_text,
     };
-    if asked.lacks_body() {
-        let text = "--url is a message's (a verification is a GET with an echostr): give what was posted with --body FILE, or - for stdin";
-        return Err(Failure { code: MISCONFIGURED, text: text.to_owned() });
-    }
     let explanation = runtime()?.block_on(explain(&settings, &apps, &asked));
     match options.format {
         Format::Text => say(text(&explanation))?,
@@ -130,6 +126,9 @@ fn line(at: usize, step: &Step) -> String {
 fn end(explanation: &Explanation) -> String {
     let Explanation { method, status, code, reason, acts, .. } = explanation;
     match (code, acts) {
+        (_, false) if explanation.lacks_body() => {
+            "What the gateway would answer hangs on the body: give what was posted with --body FILE (- for stdin).".to_owned()
+        }
         (Some(code), _) => {
             format!("The gateway would answer {status} {code}: {}.", reason.as_deref().unwrap_or_default())
         }

@@ -74,7 +74,16 @@ pub struct Explanation {
 impl Explanation {
     /// Whether another app than the one that was asked about would have it.
     pub fn leads_elsewhere(&self) -> bool {
-        self.steps.iter().any(|step| step.step == "path" && step.fault == Some(Fault::WrongApp))
+        self.has("path", Fault::WrongApp)
+    }
+
+    /// Whether only a body that was not given tells what it would come to.
+    pub fn lacks_body(&self) -> bool {
+        self.has("method", Fault::MissingBody)
+    }
+
+    fn has(&self, name: &str, fault: Fault) -> bool {
+        self.steps.iter().any(|step| step.step == name && step.fault == Some(fault))
     }
 }
 
@@ -118,6 +127,7 @@ pub enum Fault {
     WrongApp,
     UnknownApp,
     Method,
+    MissingBody,
     TooLarge,
     MissingQuery,
     EncodedTwice,
@@ -230,13 +240,6 @@ impl Scene<'_> {
     }
 }
 
-impl Asked {
-    /// Whether it can't be told without a body: none was given, and the URL is a message's.
-    pub fn lacks_body(&self) -> bool {
-        self.body.is_none() && Target::of(&self.url).is_of_message()
-    }
-}
-
 /// Stands where a request id would.
 const REQUEST: &str = "explain";
 
@@ -247,7 +250,7 @@ pub async fn explain(settings: &Settings, apps: &Path, asked: &Asked) -> Explana
         apps,
         asked,
         target: Target::of(&asked.url),
-        method: if asked.body.is_some() { Method::POST } else { Method::GET },
+        method: if asked.body.is_some() || Target::of(&asked.url).is_of_message() { Method::POST } else { Method::GET },
         body: asked.body.as_deref().unwrap_or_default(),
     };
     let mut steps = Steps::default();
@@ -280,6 +283,13 @@ fn walk(steps: &mut Steps, scene: &Scene<'_>) -> Seen {
     outside::path(steps, scene);
     let Some(app) = outside::app(steps, scene) else { return Seen::default() };
     outside::method(steps, scene, app);
+    if scene.method == Method::POST && scene.asked.body.is_none() {
+        if outside::crypto(app).is_some() {
+            sealed::query(steps, scene);
+        }
+        ["envelope", "signature", "decryption", "payload"].iter().for_each(|step| steps.skip(step, "there is no body"));
+        return Seen::default();
+    }
     outside::size(steps, scene);
     let plain = match &app.kind {
         AppKind::Json(auth) => {

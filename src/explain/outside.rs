@@ -129,6 +129,11 @@ pub(super) fn method(steps: &mut Steps, scene: &Scene<'_>, app: &App) {
                 "give its body with --body; where WeCom itself verifies this URL, kind \"json\" is the wrong one";
             steps.fail("method", Diagnosis::new(Fault::Method, says, mend));
         }
+        (&Method::POST, _) if scene.asked.body.is_none() => {
+            let says = "a message's, which comes by POST (a verification has an echostr), and its body was not given";
+            let mend = "give what was posted with --body: an access log does not have it";
+            steps.fail("method", Diagnosis::new(Fault::MissingBody, says, mend));
+        }
         (&Method::GET, _) => steps.holds("method", "GET, without --body: WeCom's URL verification"),
         _ => steps.holds("method", format!("POST with {} bytes", scene.body.len())),
     }

@@ -56,7 +56,7 @@ pub(super) fn fitting<'s>(scene: &Scene<'s>) -> Option<&'s App> {
     apps.into_iter().find(|app| outside::crypto(app).is_some_and(|crypto| sealed.fits(crypto)))
 }
 
-fn query<'s>(steps: &mut Steps, scene: &Scene<'s>) -> Option<Query<'s>> {
+pub(super) fn query<'s>(steps: &mut Steps, scene: &Scene<'s>) -> Option<Query<'s>> {
     let raw = scene.target.query;
     match Query::parse(raw) {
         Ok(query) => {
