@@ -72,6 +72,10 @@ impl Ended {
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
+    /// The request of the delivery that was ended.
+    pub request_id: String,
+    /// What it answered, or which push it was.
+    pub key: MessageKey,
     /// The state that it, or the one in its place, is in now.
     pub state: Outcome,
     /// What the one in its place is called.
@@ -147,8 +151,9 @@ impl Hands {
         told: Map<String, Value>,
     ) -> Result<Done, HandError> {
         let resent_as = resend.as_ref().map(|delivery| delivery.id.clone());
+        let (request_id, key) = (ended.request_id.clone(), ended.key.clone());
         match self.store.operate(self.operation(ended, resend, action, by, told)).await? {
-            Operated::Done => Ok(Done { state: action.state(), resent_as }),
+            Operated::Done => Ok(Done { request_id, key, state: action.state(), resent_as }),
             Operated::Earlier => Err(HandError::SettledAlready),
             Operated::LaneFull => Err(HandError::LaneFull),
         }

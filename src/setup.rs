@@ -15,6 +15,7 @@ use tracing::{error, info};
 
 use crate::config::settings::{self, Settings};
 use crate::config::{self, Files, Unfit};
+use crate::model::now_ms;
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 
@@ -26,6 +27,10 @@ pub struct Setup {
     pub routes: Arc<Routes>,
     /// The apps, by id.
     pub apps: BTreeMap<String, Arc<AppSetup>>,
+    /// When its files were read, Unix ms.
+    pub read_at: i64,
+    /// Keys of `gateway.toml` that say something else there than what is in force, until the next start.
+    pub needs_restart: Vec<&'static str>,
 }
 
 /// One app, ready to handle messages.
@@ -39,8 +44,8 @@ pub struct AppSetup {
 }
 
 impl Setup {
-    /// Compiles the rules of every app.
-    fn new(settings: Settings, before: Option<&Self>) -> Result<Self, RuleError> {
+    /// Compiles the rules of every app; `needs_restart` was put back to what `before` says.
+    fn new(settings: Settings, needs_restart: Vec<&'static str>, before: Option<&Self>) -> Result<Self, RuleError> {
         let share = settings.workers.concurrency.div_ceil(2);
         let permits = |id: &str| {
             let app = before.and_then(|before| before.apps.get(id));
@@ -51,7 +56,8 @@ impl Setup {
             Ok((id.clone(), Arc::new(setup)))
         };
         let apps = settings.apps.iter().map(ready).collect::<Result<_, _>>()?;
-        Ok(Self { routes: Arc::new(Routes::new(&settings)), settings: Arc::new(settings), apps })
+        let routes = Arc::new(Routes::new(&settings));
+        Ok(Self { routes, settings: Arc::new(settings), apps, read_at: now_ms(), needs_restart })
     }
 }
 
@@ -64,7 +70,7 @@ impl InForce {
     /// # Errors
     /// [`RuleError`] of the first app whose rules don't compile.
     pub fn new(settings: Settings) -> Result<Arc<Self>, RuleError> {
-        Ok(Arc::new(Self(ArcSwap::from_pointee(Setup::new(settings, None)?))))
+        Ok(Arc::new(Self(ArcSwap::from_pointee(Setup::new(settings, Vec::new(), None)?))))
     }
 
     /// The one in force now, to be kept for as long as one thing is worked on.
@@ -178,8 +184,8 @@ impl Reloader {
         let read = tokio::task::spawn_blocking(move || config::load_beside(&file, &stands)).await;
         let Ok(read) = read else { return Err(ReloadError::NoFile) };
         let (settings, needs_restart) = read?;
-        let reloaded = Reloaded { needs_restart, ..compare(&before.settings, &settings) };
-        self.in_force.0.store(Arc::new(Setup::new(settings, Some(&before))?));
+        let reloaded = Reloaded { needs_restart: needs_restart.clone(), ..compare(&before.settings, &settings) };
+        self.in_force.0.store(Arc::new(Setup::new(settings, needs_restart, Some(&before))?));
         Ok(reloaded)
     }
 }

@@ -1,6 +1,7 @@
 //! `/api/v1/chats`: what each chat's out-lane holds, and why it waits.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -46,7 +47,7 @@ pub(super) struct ChatItem {
     oldest_wait_ms: Option<i64>,
     /// `pace`, `back_off`, `hold`, `pause`, `answer` (of a request under way) or `turn`; null where nothing waits.
     waits_for: Option<&'static str>,
-    /// When a parked lane goes on.
+    /// When a parked lane goes on by itself; null for a paused one, which waits for an operator.
     wake_in_ms: Option<u64>,
     weight: u32,
     state: ChatState,
@@ -167,7 +168,7 @@ fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
         depth: status.depth,
         oldest_wait_ms: status.oldest.map(|oldest| now.saturating_sub(oldest).max(0)),
         waits_for: waits_for(&status).map(|waits| if is_held { "hold" } else { waits }),
-        wake_in_ms: status.parked.as_ref().map(|(_, rest)| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
+        wake_in_ms: wake_in(&status).map(|rest| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
         weight: status.weight.or(configured.map(|chat| chat.weight)).unwrap_or(1),
         state: if is_held { ChatState::BackingOff } else { chat_state(&status, is_dead) },
         muted: status.muted,
@@ -176,6 +177,11 @@ fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
         app,
         chat,
     }
+}
+
+/// When it goes on by itself. A paused lane is parked too, but only to be looked at again.
+fn wake_in(status: &ChatStatus) -> Option<Duration> {
+    status.parked.as_ref().filter(|_| !status.paused).map(|(_, rest)| *rest)
 }
 
 fn is_parked(status: &ChatStatus, why: ParkReason) -> bool {
@@ -220,8 +226,6 @@ fn waits_for(status: &ChatStatus) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -256,6 +260,8 @@ mod tests {
         for (status, state, waits) in cases {
             assert_eq!((chat_state(&status, false), waits_for(&status)), (state, waits), "{status:?}");
             assert_eq!(chat_state(&status, true), ChatState::Dead);
+            let wakes = status.parked.is_some() && !status.paused;
+            assert_eq!(wake_in(&status).is_some(), wakes, "{status:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `GET /configuration`: the files that are in force, secrets blank; `POST /reload`: reads them again, as SIGHUP does.
+//! `GET /configuration`: the files as they were read last, secrets blank, and what of them is not in force yet; `POST /reload`: reads them again, as SIGHUP does.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -9,11 +9,17 @@ use utoipa::ToSchema;
 use super::auth::Operator;
 use super::{AdminState, Failure};
 use crate::config::Unfit;
+use crate::records::rfc3339;
 use crate::setup::{ReloadError, Reloaded};
 
-/// What is in force.
+/// The files as they were read last.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Configuration {
+    /// When they were read.
+    #[schema(format = DateTime)]
+    read_at: String,
+    /// Keys of `gateway.toml` that are in force only after the next start: until then the gateway works by what they said before.
+    needs_restart: Vec<&'static str>,
     files: Vec<File>,
 }
 
@@ -26,7 +32,9 @@ struct File {
     text: String,
 }
 
-/// The files in force, secrets blank
+/// The files as they were read last, secrets blank
+///
+/// They are in force, but for the keys in `needs_restart`.
 #[utoipa::path(
     get,
     path = "/configuration",
@@ -35,12 +43,13 @@ struct File {
     responses((status = 200, description = "The files", body = Configuration))
 )]
 pub(super) async fn get(State(state): State<AdminState>) -> Json<Configuration> {
-    let settings = state.settings();
+    let setup = state.in_force.now();
+    let settings = &setup.settings;
     let mut files: Vec<File> =
         settings.files.iter().map(|(name, read)| File { name: name.clone(), text: read.shown.clone() }).collect();
     // The process before its apps.
     files.sort_by_key(|file| file.name.contains('/'));
-    Json(Configuration { files })
+    Json(Configuration { read_at: rfc3339(setup.read_at), needs_restart: setup.needs_restart.clone(), files })
 }
 
 /// Reads the configuration again

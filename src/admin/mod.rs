@@ -36,7 +36,8 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::{Extension, Router};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use utoipa::IntoParams;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
@@ -195,10 +196,17 @@ async fn with_request_ids(request: Request, next: Next) -> Response {
 #[into_params(parameter_in = Query)]
 struct Part {
     /// At most so many items, 1 to 1000; more is taken for 1000.
-    #[param(value_type = Option<i64>, minimum = 0, maximum = 4294967295u32, default = 100)]
+    #[param(value_type = Option<i64>, minimum = 1, maximum = 4294967295u32, default = 100)]
+    #[serde(default, deserialize_with = "some_items")]
     limit: Option<u32>,
     /// `next` of the page before.
     cursor: Option<String>,
+}
+
+/// A page of no items is nobody's wish: it would never come to an end.
+fn some_items<'de, D: Deserializer<'de>>(field: D) -> Result<Option<u32>, D::Error> {
+    let limit = u32::deserialize(field)?;
+    if limit == 0 { Err(D::Error::custom("limit: write 1 to 1000")) } else { Ok(Some(limit)) }
 }
 
 impl Part {
@@ -206,7 +214,7 @@ impl Part {
     const MOST: u32 = 1000;
 
     fn limit(&self) -> u32 {
-        self.limit.unwrap_or(Self::DEFAULT).clamp(1, Self::MOST)
+        self.limit.unwrap_or(Self::DEFAULT).min(Self::MOST)
     }
 
     fn from(&self) -> Option<Cursor> {

@@ -162,8 +162,22 @@ pub(super) async fn delivery(
     body: Result<Object<DeliveryAction>, Failure>,
 ) -> Result<Json<EndedByHand>, Failure> {
     let (Path(id), Object(DeliveryAction { action })) = (id?, body?);
-    let Done { state: now, resent_as } = state.hands.end(&id, action, &who.name).await?;
-    info!(by = who.name, delivery = id, action = action.as_str(), resent_as, "an operator ended a delivery");
+    let Done { request_id, key, state: now, resent_as } = state.hands.end(&id, action, &who.name).await?;
+    let [app, chat_id, sender_key, msg_id] = key.parts();
+    let (by, word, state) = (&who.name, action.as_str(), now.as_str());
+    info!(
+        by,
+        request_id,
+        app,
+        chat_id,
+        sender_key,
+        msg_id,
+        delivery = id,
+        action = word,
+        state,
+        resent_as,
+        "an operator ended a delivery"
+    );
     Ok(Json(EndedByHand { id, action: action.as_str(), state: now, resent_as }))
 }
 

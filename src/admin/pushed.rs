@@ -202,7 +202,8 @@ pub(super) async fn confirm(
     let task = known(&state, id).await?;
     let settled = push::confirm(&state.hands, id, &task, &Confirmation { arrived, chat, delivery }, &who.name).await?;
     info!(by = who.name, task_id = id, arrived, settled = settled.len(), "a push was confirmed from outside");
-    let item = |Settled { delivery, done: Done { state, resent_as } }| SettledItem { id: delivery, state, resent_as };
+    let item =
+        |Settled { delivery, done: Done { state, resent_as, .. } }| SettledItem { id: delivery, state, resent_as };
     Ok(Json(Confirmed { task_id: id.to_owned(), items: settled.into_iter().map(item).collect() }))
 }
 

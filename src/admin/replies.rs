@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tracing::info;
+use tracing::{error, info};
 use utoipa::ToSchema;
 
 use super::object::Object;
@@ -94,6 +94,7 @@ pub(super) async fn post(
         .map_err(|error| Failure::new(StatusCode::BAD_REQUEST, "bad_message", format!("messages: {error}")))?;
     let Replies { deliveries, summary, lines: dropped } = replies;
     let mut lines = vec![origin.line(Stage::Answered, json!({"seq": late.seq, "replies": summary}))];
+    let lost: Vec<Value> = dropped.iter().map(|line| line.detail["delivery"].clone()).collect();
     lines.extend(dropped);
     let answer = LateAnswer {
         request_id: late.request_id,
@@ -111,6 +112,7 @@ pub(super) async fn post(
         Answered::Queued => match route {
             Ok(_) => "queued",
             Err(why) => {
+                log_dropped(&origin, &lost, why.as_str());
                 state.alarms.raise(Alarm::of_chat(Kind::NoRoute, &late.app, &late.chat, why.as_str()));
                 "dropped"
             }
@@ -123,8 +125,27 @@ pub(super) async fn post(
         }
     };
     span.tell("result", word);
-    info!(request_id = %origin.request_id, app = %late.app, chat_id = %late.chat, seq = late.seq, word, "late answer");
+    let [app, chat_id, sender_key, msg_id] = origin.key.parts();
+    info!(request_id = origin.request_id, app, chat_id, sender_key, msg_id, seq = late.seq, word, "late answer");
     Ok(Json(LateReplyTaken { state: word }))
+}
+
+/// Says of each reply that nobody will get it.
+fn log_dropped(origin: &Origin, deliveries: &[Value], reason: &str) {
+    let (request_id, [app, chat_id, sender_key, msg_id]) = (&origin.request_id, origin.key.parts());
+    for delivery in deliveries.iter().filter_map(Value::as_str) {
+        error!(
+            request_id,
+            app,
+            chat_id,
+            sender_key,
+            msg_id,
+            delivery,
+            state = "dropped",
+            reason,
+            "alarm: the reply was dropped, it has no way out"
+        );
+    }
 }
 
 fn not_waiting() -> Failure {

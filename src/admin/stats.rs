@@ -23,7 +23,8 @@ pub(super) struct Which {
     /// Of the chats of this id alone.
     chat: Option<String>,
     /// At most so many items, 1 to 1000; more is taken for 1000.
-    #[param(value_type = Option<i64>, minimum = 0, maximum = 4294967295u32, default = 100)]
+    #[param(value_type = Option<i64>, minimum = 1, maximum = 4294967295u32, default = 100)]
+    #[serde(default, deserialize_with = "super::some_items")]
     limit: Option<u32>,
     /// `next` of the page before.
     cursor: Option<String>,
@@ -50,7 +51,7 @@ pub(super) async fn day(
 ) -> Result<Json<Stats>, Failure> {
     let Query(Which { date, app, chat, limit, cursor }) = which?;
     let part = Part { limit, cursor };
-    let day = match date.as_deref().filter(|date| !date.is_empty()) {
+    let day = match date.as_deref() {
         Some(date) => read(date)?,
         None => state.records.zone().today(),
     };

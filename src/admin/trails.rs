@@ -48,7 +48,8 @@ pub(super) struct Which {
     #[param(schema_with = not_well)]
     state: Option<String>,
     /// At most so many items, 1 to 1000; more is taken for 1000.
-    #[param(value_type = Option<i64>, minimum = 0, maximum = 4294967295u32, default = 100)]
+    #[param(value_type = Option<i64>, minimum = 1, maximum = 4294967295u32, default = 100)]
+    #[serde(default, deserialize_with = "super::some_items")]
     limit: Option<u32>,
     /// `next` of the page before.
     cursor: Option<String>,

@@ -215,7 +215,7 @@ impl UserPut {
         if new > 0 && now.len() + new > MAX_FIELDS + gone || self.contact.len() > 2 * MAX_FIELDS {
             let has = now.len();
             return fault(format!(
-                "contact: a member has at most {MAX_FIELDS} fields, and this one has {has}: take some away"
+                "contact: a member has at most {MAX_FIELDS} fields, {has} of them are there: write fewer, or take some away"
             ));
         }
         let change = |(field, value): (&String, &Option<String>)| {

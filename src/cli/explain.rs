@@ -20,10 +20,10 @@ pub(super) struct Options {
     /// The app that the callback was meant for.
     #[arg(long, value_name = "ID")]
     app: String,
-    /// As it was received, such as an access log has it: a whole URL, path and query, or the query alone. In single quotes.
+    /// As it was received: the line of an access log, a whole URL, path and query, or the query alone. In single quotes.
     #[arg(long)]
     url: String,
-    /// What was posted; - reads stdin. Without it: a URL verification (GET).
+    /// What was posted; - reads stdin. Without it: a URL verification (GET), if --url has an echostr.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
     /// A header of a plain JSON webhook, such as 'X-Webhook-Token: …'.
@@ -126,6 +126,9 @@ fn line(at: usize, step: &Step) -> String {
 fn end(explanation: &Explanation) -> String {
     let Explanation { method, status, code, reason, acts, .. } = explanation;
     match (code, acts) {
+        (_, false) if explanation.lacks_body() => {
+            "What the gateway would answer hangs on the body: give what was posted with --body FILE (- for stdin).".to_owned()
+        }
         (Some(code), _) => {
             format!("The gateway would answer {status} {code}: {}.", reason.as_deref().unwrap_or_default())
         }
@@ -134,6 +137,9 @@ fn end(explanation: &Explanation) -> String {
             "The gateway would answer 200 and act.\nNot looked at, because it is in the store: copies (a message is handled \
              once), muted chats, members' rates, paused or dead chats."
                 .to_owned()
+        }
+        (None, false) if explanation.leads_elsewhere() => {
+            format!("Nothing of it would reach app {:?}: the path leads to another one, which would take it.", explanation.app)
         }
         (None, false) => "The gateway would answer 200, and no reply would come of it.".to_owned(),
     }

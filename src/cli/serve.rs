@@ -20,6 +20,9 @@ pub(super) fn run(settings: Settings, file: PathBuf) -> Result<(), Failure> {
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::running)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::running)?;
         let mut hangup = signal(SignalKind::hangup()).map_err(Failure::running)?;
+        if let Some(why) = crate::config::alone(&settings) {
+            warn!("{why}");
+        }
         let app = App::start_from(settings, file).await?;
         loop {
             tokio::select! {

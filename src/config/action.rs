@@ -60,7 +60,7 @@ fn one_action(t: &mut Table, place: &Place) -> Option<Action> {
     let types = [("reply", Type::Reply), ("http", Type::Http), ("llm", Type::Llm), ("help", Type::Help)];
     match t.required_word("type", &types) {
         Some(Type::Reply) => {
-            let text = t.parsed_unseen("text", |text| reply(text, place));
+            let text = t.parsed_long("text", |text| reply(text, place));
             t.require("text", text, "write the reply").map(|text| Action::Reply { text })
         }
         Some(Type::Http) => http(t, place).map(Action::Http),

@@ -12,6 +12,7 @@
 
 mod action;
 mod alarms;
+mod alone;
 mod app;
 mod expand;
 mod faults;
@@ -41,6 +42,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use alone::alone;
 use app::AppFile;
 use expand::Environment;
 use faults::Ledger;

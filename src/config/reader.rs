@@ -213,6 +213,15 @@ impl<'a> Table<'a> {
         parse: impl FnOnce(&str) -> Result<T, Mend>,
     ) -> Option<T> {
         self.hides(key);
+        self.parsed_long(key, parse)
+    }
+
+    /// As [`Table::parsed`], for texts that are too long to be quoted.
+    pub(super) fn parsed_long<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, Mend>,
+    ) -> Option<T> {
         let value = self.take(key)?;
         let text = self.text_of(key, value)?;
         parse(&text.value).map_err(|mend| self.fault(key, mend)).ok()

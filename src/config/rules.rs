@@ -195,7 +195,7 @@ fn bindings(t: &mut Table, max_reply_age: Duration) -> Vec<Binding> {
 }
 
 fn binding(t: &mut Table, max_reply_age: Duration) -> Option<Binding> {
-    let pattern = t.parsed_unseen("pattern", sentence);
+    let pattern = t.parsed_long("pattern", sentence);
     let pattern = t.require(
         "pattern",
         pattern,

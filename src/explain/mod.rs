@@ -37,7 +37,7 @@ use outside::Target;
 pub struct Asked {
     /// The app that it was meant for.
     pub app: String,
-    /// As it was received: a whole URL, path and query, or a query alone.
+    /// As it was received: a whole URL, path and query, a query alone, or the line of an access log.
     pub url: String,
     /// The body of a POST; `None`: a URL verification.
     pub body: Option<Bytes>,
@@ -69,6 +69,22 @@ pub struct Explanation {
     /// What the member wrote, where it was asked for and could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+}
+
+impl Explanation {
+    /// Whether another app than the one that was asked about would have it.
+    pub fn leads_elsewhere(&self) -> bool {
+        self.has("path", Fault::WrongApp)
+    }
+
+    /// Whether only a body that was not given tells what it would come to.
+    pub fn lacks_body(&self) -> bool {
+        self.has("method", Fault::MissingBody)
+    }
+
+    fn has(&self, name: &str, fault: Fault) -> bool {
+        self.steps.iter().any(|step| step.step == name && step.fault == Some(fault))
+    }
 }
 
 /// One step.
@@ -111,6 +127,7 @@ pub enum Fault {
     WrongApp,
     UnknownApp,
     Method,
+    MissingBody,
     TooLarge,
     MissingQuery,
     EncodedTwice,
@@ -202,6 +219,14 @@ impl Scene<'_> {
         }
     }
 
+    /// The app whose token and key every step uses: the path's, where it is there, as the gateway itself would.
+    fn subject(&self) -> &str {
+        let Asked { app, .. } = self.asked;
+        let named = self.target.path.and_then(judge::app_id);
+        let known = named.and_then(|named| self.settings.apps.get(&*named));
+        known.map_or(app, |known| &known.id)
+    }
+
     /// What the gateway would make of it.
     async fn judged(&self) -> Result<Judged, Refusal> {
         let app = self.named().ok_or(Refusal::Nowhere)?;
@@ -225,7 +250,7 @@ pub async fn explain(settings: &Settings, apps: &Path, asked: &Asked) -> Explana
         apps,
         asked,
         target: Target::of(&asked.url),
-        method: if asked.body.is_some() { Method::POST } else { Method::GET },
+        method: if asked.body.is_some() || Target::of(&asked.url).is_of_message() { Method::POST } else { Method::GET },
         body: asked.body.as_deref().unwrap_or_default(),
     };
     let mut steps = Steps::default();
@@ -237,7 +262,7 @@ pub async fn explain(settings: &Settings, apps: &Path, asked: &Asked) -> Explana
     Explanation {
         app: asked.app.clone(),
         method: scene.method.to_string(),
-        acts: status == 200 && seen.acts,
+        acts: status == 200 && seen.acts && scene.subject() == asked.app,
         status,
         code,
         reason,
@@ -258,6 +283,13 @@ fn walk(steps: &mut Steps, scene: &Scene<'_>) -> Seen {
     outside::path(steps, scene);
     let Some(app) = outside::app(steps, scene) else { return Seen::default() };
     outside::method(steps, scene, app);
+    if scene.method == Method::POST && scene.asked.body.is_none() {
+        if outside::crypto(app).is_some() {
+            sealed::query(steps, scene);
+        }
+        ["envelope", "signature", "decryption", "payload"].iter().for_each(|step| steps.skip(step, "there is no body"));
+        return Seen::default();
+    }
     outside::size(steps, scene);
     let plain = match &app.kind {
         AppKind::Json(auth) => {

@@ -13,6 +13,8 @@ use crate::wecom::envelope;
 /// A URL as it was received, cut in two and otherwise untouched: what is percent-encoded stays so.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target<'a> {
+    /// As a line of an access log names it.
+    pub method: Option<&'a str>,
     /// `None` where only a query is known.
     pub path: Option<&'a str>,
     pub query: &'a str,
@@ -20,7 +22,7 @@ pub(super) struct Target<'a> {
 
 impl<'a> Target<'a> {
     pub fn of(url: &'a str) -> Self {
-        let url = url.trim();
+        let (method, url) = logged(url).map_or((None, url.trim()), |(method, url)| (Some(method), url));
         let is_scheme = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic());
         let local = match url.split_once("://") {
             Some((scheme, rest)) if is_scheme(scheme) => rest.find(['/', '?']).map_or("/", |at| &rest[at..]),
@@ -31,8 +33,31 @@ impl<'a> Target<'a> {
             None if local.starts_with('/') => (local, ""),
             None => ("", local),
         };
-        Self { path: Some(path).filter(|path| !path.is_empty()), query }
+        Self { method, path: Some(path).filter(|path| !path.is_empty()), query }
     }
+
+    /// Whether it is a message's: it has everything of a callback but the `echostr` of a verification.
+    pub fn is_of_message(&self) -> bool {
+        let names = |name: &str| url::form_urlencoded::parse(self.query.as_bytes()).any(|(found, _)| found == name);
+        match self.method {
+            Some(method) => method == "POST",
+            None => names("msg_signature") && !names("echostr"),
+        }
+    }
+}
+
+/// Method and target of the request that a line of an access log tells of: `… "POST /callback/a?… HTTP/1.1" 403 …`.
+fn logged(line: &str) -> Option<(&str, &str)> {
+    let request = |part: &'_ str| -> Option<(usize, usize)> {
+        let (method, rest) = part.split_once(' ')?;
+        let (target, version) = rest.split_once(' ')?;
+        let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+        (is_method && version.starts_with("HTTP/")).then_some((method.len(), target.len()))
+    };
+    line.split('"').map(str::trim).find_map(|part| {
+        let (method, target) = request(part)?;
+        Some((&part[..method], &part[method + 1..method + 1 + target]))
+    })
 }
 
 /// The word for an app's kind in its file.
@@ -69,7 +94,8 @@ pub(super) fn path(steps: &mut Steps, scene: &Scene<'_>) {
         }
         Some(named) if named != *meant => {
             let says = format!(
-                "the path names app {named:?}, not {meant:?}: the gateway would look at it with that app's token and key"
+                "the path names app {named:?}, not {meant:?}: the gateway would look at it with that app's token and key{}",
+                if named == scene.subject() { ", and so do the steps below" } else { "" }
             );
             let mend = format!("set the URL in WeCom to {url}, or ask about --app {named}");
             steps.fail("path", Diagnosis::new(Fault::WrongApp, says, mend));
@@ -80,7 +106,7 @@ pub(super) fn path(steps: &mut Steps, scene: &Scene<'_>) {
 
 /// The app that is asked about; `None` where there is none.
 pub(super) fn app<'s>(steps: &mut Steps, scene: &Scene<'s>) -> Option<&'s App> {
-    let meant = &scene.asked.app;
+    let meant = scene.subject();
     if let Some(app) = scene.settings.apps.get(meant) {
         steps.holds("app", format!("{} is of kind {:?}", scene.file(meant), kind(app)));
         return Some(app);
@@ -102,6 +128,11 @@ pub(super) fn method(steps: &mut Steps, scene: &Scene<'_>, app: &App) {
             let mend =
                 "give its body with --body; where WeCom itself verifies this URL, kind \"json\" is the wrong one";
             steps.fail("method", Diagnosis::new(Fault::Method, says, mend));
+        }
+        (&Method::POST, _) if scene.asked.body.is_none() => {
+            let says = "a message's, which comes by POST (a verification has an echostr), and its body was not given";
+            let mend = "give what was posted with --body: an access log does not have it";
+            steps.fail("method", Diagnosis::new(Fault::MissingBody, says, mend));
         }
         (&Method::GET, _) => steps.holds("method", "GET, without --body: WeCom's URL verification"),
         _ => steps.holds("method", format!("POST with {} bytes", scene.body.len())),
@@ -155,13 +186,17 @@ mod tests {
     #[test]
     fn a_url_is_cut_and_otherwise_left_alone() {
         let of = |url| {
-            let Target { path, query } = Target::of(url);
+            let Target { path, query, .. } = Target::of(url);
             (path, query)
         };
         assert_eq!(of("https://gw.example.com:8443/callback/a?x=%2B+1"), (Some("/callback/a"), "x=%2B+1"));
         assert_eq!(of("/callback/a?x=1?2"), (Some("/callback/a"), "x=1?2"));
         assert_eq!(of("/callback/a"), (Some("/callback/a"), ""));
         assert_eq!(of("https://gw.example.com"), (Some("/"), ""));
+        let line = "10.0.0.7 - - [30/Nov/2026:13:10:02 +0800] \"POST /callback/a?x=%2B HTTP/1.1\" 403 98 \"-\" \"Mozilla/4.0\"";
+        let logged = Target::of(line);
+        assert_eq!((logged.method, logged.path, logged.query), (Some("POST"), Some("/callback/a"), "x=%2B"));
+        assert_eq!(Target::of("GET /callback/a?x=1 HTTP/2.0").path, Some("/callback/a"));
         assert_eq!(of("?x=1"), (None, "x=1"));
         assert_eq!(of("x=1&u=http://y"), (None, "x=1&u=http://y"));
     }

@@ -56,7 +56,7 @@ pub(super) fn fitting<'s>(scene: &Scene<'s>) -> Option<&'s App> {
     apps.into_iter().find(|app| outside::crypto(app).is_some_and(|crypto| sealed.fits(crypto)))
 }
 
-fn query<'s>(steps: &mut Steps, scene: &Scene<'s>) -> Option<Query<'s>> {
+pub(super) fn query<'s>(steps: &mut Steps, scene: &Scene<'s>) -> Option<Query<'s>> {
     let raw = scene.target.query;
     match Query::parse(raw) {
         Ok(query) => {
@@ -184,6 +184,11 @@ fn signature(steps: &mut Steps, scene: &Scene<'_>, app: &App, crypto: &CallbackC
             return Diagnosis::new(Fault::WrongApp, says, mend);
         }
         match crypto.open(&sealed.ciphertext) {
+            Ok(opened) if !is_readable(scene, &opened.message) => Diagnosis::new(
+                Fault::Rewritten,
+                "msg_signature does not fit, and what encoding_aes_key opens is no message: the ciphertext was changed on its way",
+                "post query and body to the gateway as WeCom sent them, byte by byte",
+            ),
             Ok(_) => Diagnosis::new(
                 Fault::WrongToken,
                 "msg_signature does not fit, while encoding_aes_key opens the ciphertext: token is wrong (or something changed the query's timestamp, nonce or msg_signature)",
@@ -196,12 +201,20 @@ fn signature(steps: &mut Steps, scene: &Scene<'_>, app: &App, crypto: &CallbackC
             ),
             Err(_) => Diagnosis::new(
                 Fault::WrongToken,
-                "msg_signature does not fit, nor does encoding_aes_key open the ciphertext: token and key are another callback's",
-                format!("{file}: copy token and encoding_aes_key again {SOURCE}; see that WeCom posts this robot or app to /callback/{}", app.id),
+                "msg_signature does not fit, nor does encoding_aes_key open the ciphertext: token and key are another callback's, or the ciphertext was changed on its way",
+                format!("{file}: copy token and encoding_aes_key again {SOURCE}; see that WeCom posts this robot or app to /callback/{}; if others of its callbacks pass, see what changed this one's body", app.id),
             ),
         }
     });
     steps.fail("signature", diagnosis);
+}
+
+/// Whether it is what WeCom encrypts: a message, or the digits of a verification.
+fn is_readable(scene: &Scene<'_>, plain: &[u8]) -> bool {
+    match scene.method {
+        Method::GET => plain.is_ascii(),
+        _ => payload::parse(plain, &Fields::default()).is_ok(),
+    }
 }
 
 /// Time zones are whole or half hours apart.

@@ -51,7 +51,7 @@ pub(super) fn summary(stats: &Stats, settings: &Settings) -> String {
     list(&mut text, "最活跃的会话", chats);
     let rules = stats.rules.iter().map(|rule| {
         let figures = format!("{} 次（{}）", rule.hits, percent(rule.hit_rate));
-        format!("{}：{figures}{}", short(&rule.rule), mean(&rule.replies))
+        format!("{}（{}）：{figures}{}", short(&rule.rule), short(&rule.app), mean(&rule.replies))
     });
     list(&mut text, "命中最多的规则", rules);
     text.truncate(text.floor_char_boundary(GROUP_ROBOT.text));
@@ -148,8 +148,8 @@ wecom-gateway 日报 2026-11-29（Asia/Shanghai）
 2. wr0：消息 10，成功率 97.50%，平均 320 毫秒
 
 命中最多的规则
-1. wr0：50 次（50.00%）
-2. wr1：49 次（50.00%）";
+1. wr0（support）：50 次（50.00%）
+2. wr1（support）：49 次（50.00%）";
         assert_eq!(text, want);
     }
 

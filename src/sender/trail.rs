@@ -220,6 +220,9 @@ pub(super) fn log_decision(delivery: &Delivery, decision: &Decision) {
             reason,
             "taken; a member has to send it"
         );
+    } else if decision.state.is_none() {
+        let what = "not sent yet, it will be tried again";
+        warn!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "{what}");
     } else if decision.alarm.is_some() {
         error!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "alarm: not delivered");
     } else {

@@ -32,7 +32,7 @@ pub(super) async fn act(context: &Context, work: Work<'_>, claimed: &ClaimedMess
     };
     let mut profile = match profile::of(context, message, run).await {
         Ok(profile) => profile,
-        Err(error) => return decided.failed(&message.request_id, format!("the member's profile: {error}")),
+        Err(error) => return decided.failed(message, format!("the member's profile: {error}")),
     };
     if let Some(instead) = run.unless_bound.as_ref().filter(|_| profile.user.is_none()) {
         let reason = Some("not_bound".to_owned());
@@ -65,7 +65,7 @@ pub(super) async fn act(context: &Context, work: Work<'_>, claimed: &ClaimedMess
         Ok(answer) => answer,
         Err(error) => {
             span.failed(&error.to_string());
-            return decided.failed(&message.request_id, error.to_string());
+            return decided.failed(message, error.to_string());
         }
     };
     drop(span);
@@ -74,7 +74,7 @@ pub(super) async fn act(context: &Context, work: Work<'_>, claimed: &ClaimedMess
             let upon = sees_session.then_some(Said { upon: recalled, vars: None, name });
             said(decided, upon, answer, confirmation)
         }
-        Err(error) => decided.failed(&message.request_id, format!("what was to be kept: {error}")),
+        Err(error) => decided.failed(message, format!("what was to be kept: {error}")),
     }
 }
 

@@ -52,8 +52,9 @@ impl Decided {
     }
 
     /// The backend failed: the member gets one short apology, the reason goes to the log and the trail.
-    pub fn failed(self, request_id: &str, reason: String) -> Self {
-        error!(request_id, rule = self.rule, %reason, "an action failed");
+    pub fn failed(self, message: &Message, reason: String) -> Self {
+        let Message { request_id, app, chat_id, sender_key, msg_id, .. } = message;
+        error!(request_id, app, chat_id, sender_key, msg_id, rule = self.rule, %reason, "an action failed");
         let messages = vec![action::apology(request_id)];
         Self { outcome: Outcome::Queued, reason: Some(reason), messages, said: None, ..self }
     }
@@ -61,6 +62,24 @@ impl Decided {
     /// Words of this exchange as they are kept and logged.
     fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.captures.as_ref().map_or(Cow::Borrowed(text), |captures| mask::captured(text, captures).into())
+    }
+}
+
+/// Says of each reply that ended before it began that nobody will get it.
+fn log_dropped(message: &Message, lines: &[Line], reason: &str) {
+    let Message { request_id, app, chat_id, sender_key, msg_id, .. } = message;
+    for line in lines {
+        error!(
+            request_id,
+            app,
+            chat_id,
+            sender_key,
+            msg_id,
+            delivery = line.detail["delivery"].as_str(),
+            state = Outcome::Dropped.as_str(),
+            reason,
+            "alarm: the reply was dropped, it has no way out"
+        );
     }
 }
 
@@ -84,7 +103,7 @@ pub(super) async fn handle(context: &Context, work: Work<'_>, claimed: &ClaimedM
     // A panic in a rule or an action is that message's failure and nobody else's.
     let decided = match AssertUnwindSafe(decide(context, work, claimed)).catch_unwind().await {
         Ok(decided) => decided,
-        Err(_) => Decided::ends(Outcome::Queued, None, None).failed(&message.request_id, "panic".into()),
+        Err(_) => Decided::ends(Outcome::Queued, None, None).failed(message, "panic".into()),
     };
     commit(context, work, claimed, decided, began)
 }
@@ -169,16 +188,15 @@ fn commit(
     let (mut decided, replies) = match origin.replies(route, &decided.messages, "") {
         Ok(replies) => (decided, replies),
         Err(error) => {
-            let decided = decided.failed(&message.request_id, format!("the answer can't be sent: {error}"));
+            let decided = decided.failed(message, format!("the answer can't be sent: {error}"));
             // The apology is short and plain: it fits every channel.
             let apology = origin.replies(route, &decided.messages, "").unwrap_or_default();
             (decided, apology)
         }
     };
     if !replies.lines.is_empty() {
-        error!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id, msg_id = %message.msg_id,
-            why = found.as_ref().err().map(ToString::to_string), "alarm: the reply was dropped, it has no way out");
         let why = found.as_ref().err().map_or("", |why| why.as_str());
+        log_dropped(message, &replies.lines, why);
         context.alarms.raise(Alarm::of_chat(Kind::NoRoute, &message.app, &message.chat_id, why));
     }
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };

@@ -299,8 +299,10 @@ async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
         match committed.first().copied() {
             Some(Committed::LaneFull) if !commit.replies.is_empty() => {
                 let [app, chat_id, sender_key, msg_id] = commit.key.parts();
-                error!(request_id = %commit.request_id, %app, %chat_id, %sender_key, %msg_id,
-                    "replies dropped: too many wait for this chat (store.lane_depth)");
+                for delivery in commit.replies.iter().map(|reply| &reply.id) {
+                    error!(request_id = %commit.request_id, %app, %chat_id, %sender_key, %msg_id, %delivery, state = "dropped",
+                        reason = "lane_full", "alarm: the reply was dropped, too many wait for this chat (store.lane_depth)");
+                }
                 context.alarms.raise(Alarm::of_chat(Kind::LaneFull, &app, &chat_id, &msg_id));
                 commit = handle::without_room(commit);
             }

@@ -346,6 +346,15 @@ async fn what_proxies_do_is_seen() {
         let cut = |body: String| format!("{}</Encrypt></xml>", body[..101].replace("<![CDATA[", ""));
         bench.finds(&message().with(cut), "rewritten").await.says("signature", "not whole");
 
+        // One character of the ciphertext, in its middle: the key still opens it, but to no message.
+        let changed = |body: String| {
+            let (head, tail) = body.split_at(150);
+            let other = if tail.starts_with('A') { "B" } else { "A" };
+            format!("{head}{other}{}", &tail[1..])
+        };
+        let changed = bench.finds(&message().with(changed), "rewritten").await;
+        changed.says("signature", "changed on its way");
+
         let lost = Callback { query: String::new(), ..message() };
         bench.finds(&lost, "missing_query").await.says("decryption", "opens it");
         let renamed = Callback { query: message().query.replace('&', "&amp;"), ..message() };
@@ -355,7 +364,18 @@ async fn what_proxies_do_is_seen() {
         nobodys.says("app", "fits the token of app \\\"support\\\"");
         let elsewhere = bench.explain(APP, &message().to("hr"), &[]).await;
         assert_eq!((elsewhere.fault(), elsewhere.said["status"].as_u64()), ("wrong_app", Some(403)));
-        assert_eq!(elsewhere.step("signature")["state"], "holds");
+        // The gateway would look at it with that app's token, and so do the steps.
+        elsewhere.says("signature", "fits that of app \\\"support\\\"");
+        for asked in ["corp", "nobody"] {
+            let taken = bench.explain(asked, &message(), &[]).await;
+            assert_eq!(
+                (taken.code, taken.fault(), taken.step("signature")["state"].as_str()),
+                (1, "wrong_app", Some("holds"))
+            );
+            let printed = bench.run(asked, &message(), &[]).await;
+            let printed = String::from_utf8(printed.stdout).unwrap();
+            assert!(printed.contains("Nothing of it would reach app") && !printed.contains("answer 200"), "{printed}");
+        }
         let nowhere = bench.explain(APP, &message().to("a/b"), &[]).await;
         assert_eq!((nowhere.fault(), nowhere.said["code"].as_str()), ("wrong_path", Some("not_found")));
         bench.end().await;
@@ -467,6 +487,23 @@ async fn wrong_usage_ends_with_2() {
             assert_eq!(output.status.code(), Some(2), "{output:?}");
             assert!(!output.stderr.is_empty());
         }
+        let output = bench.run(APP, &message, &[]).await;
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            output.status.code() == Some(1) && told.contains("give what was posted with --body FILE"),
+            "{output:?}"
+        );
+        let logged = Callback { query: format!("{} HTTP/1.1\" 403 98", message.query), ..message.clone() };
+        let line = format!("1.2.3.4 - - [30/Nov/2026:13:10:02 +0800] \"POST {}", logged.url());
+        let config = bench.world.config();
+        let output = Command::new(env!("CARGO_BIN_EXE_wecom-gateway"))
+            .args(["explain", "--app", APP, "--format", "json", "--url", &line, "--config"])
+            .arg(config)
+            .output()
+            .unwrap();
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let explained = Explained { code: output.status.code().unwrap(), said, output };
+        assert_eq!((explained.fault(), explained.step("query")["state"].as_str()), ("missing_body", Some("holds")));
         bench.end().await;
     })
     .await;

@@ -89,3 +89,65 @@ async fn every_line_of_a_message_names_it_from_its_callback_to_its_last_send() {
     // A copy is a request of its own.
     assert!(good[3]["result"] == "duplicate" && good[3]["request_id"] != good[0]["request_id"], "{:#}", good[3]);
 }
+
+/// What ends badly, or by hand, is told with all that a trail needs to be found.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_delivered_names_message_delivery_and_reason() {
+    let test = async {
+        let fake = FakeWeCom::start(Options::default()).await.unwrap();
+        let mut app = robot_app(&fake, APP, &["c1".into(), "c2".into()]);
+        app["chats"].as_array_mut().unwrap().push(json!({"id": "c3"}));
+        app["commands"][0]["action"] = json!({"type": "http", "url": "http://127.0.0.1:9/"});
+        let scenario = Scenario::new(&fake).unwrap().app(APP, app).set("log", "format", "json");
+        let gateway = Gateway::start(&scenario.write().unwrap(), None).await.unwrap();
+        let caller = caller_at(gateway.callbacks, &scenario, APP);
+        let say = async |chat: &str, msg_id: &str, text: &str| {
+            assert_eq!(caller.post(&robot_text(chat, "u1", msg_id, text)).await, Some(200));
+        };
+        say("c1", "m1", "/query 1").await;
+        gateway.says("an action failed").await;
+        say("c3", "m2", "/echo x").await;
+        gateway.says("it has no way out").await;
+        fake.script(&key("c2"), [Answer::Errcode(93004).into()]);
+        say("c2", "m3", "/echo x").await;
+        gateway.says("it will be tried again").await;
+        let known = async |path: &str| {
+            let answer = reqwest::get(format!("http://{}/api/v1/{path}", gateway.admin)).await.unwrap();
+            answer.json::<Value>().await.unwrap()["items"][0].clone()
+        };
+        let dropped = loop {
+            let item = known("deliveries?state=dropped").await;
+            if item.is_object() {
+                break item["id"].as_str().unwrap().to_owned();
+            }
+            tokio::task::yield_now().await;
+        };
+        let url = format!("http://{}/api/v1/deliveries/{dropped}", gateway.admin);
+        let done = reqwest::Client::new().post(url).json(&json!({"action": "discard"})).send().await.unwrap();
+        assert_eq!(done.status(), 200);
+        let said = gateway.terminate().await.said;
+        fake.stop().await;
+        (said, dropped)
+    };
+    let (said, dropped) = tokio::time::timeout(TEST, test).await.expect("within its time");
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for (says, fields) in [
+        ("an action failed", json!({"level": "ERROR", "chat_id": "c1", "msg_id": "m1"})),
+        (
+            "alarm: the reply was dropped, it has no way out",
+            json!({"level": "ERROR", "chat_id": "c3", "msg_id": "m2", "delivery": dropped, "state": "dropped", "reason": "route_missing"}),
+        ),
+        (
+            "not sent yet, it will be tried again",
+            json!({"level": "WARN", "chat_id": "c2", "msg_id": "m3", "state": "retried", "reason": "configuration"}),
+        ),
+        (
+            "an operator ended a delivery",
+            json!({"chat_id": "c3", "msg_id": "m2", "delivery": dropped, "state": "dropped", "action": "discard"}),
+        ),
+    ] {
+        let line = line(&lines.iter().collect::<Vec<_>>(), says, fields);
+        assert!(NAMES.iter().all(|name| line[*name].is_string()), "{line:#}");
+    }
+    assert!(!said.contains("alarm: not delivered"), "what is tried again is no error");
+}

@@ -143,6 +143,10 @@ async fn what_cannot_change_says_so() {
     let expected =
         json!({"changed": ["gateway.toml"], "added": [], "removed": [], "needs_restart": ["server.listen", "store"]});
     assert_eq!((status, answer), (200, expected));
+    // And it goes on saying so, beside the files that say otherwise.
+    let waits =
+        |shown: &Value| shown["needs_restart"] == json!(["server.listen", "store"]) && shown["read_at"].is_string();
+    world.api("configuration", waits).await;
     world.fence("c1", "u1").await;
     world.end().await;
 }

@@ -58,6 +58,9 @@ fn sound(settings: &Settings, config: &Path) -> String {
             "\nHint: app {id:?} can't answer its one-to-one chats, replies there are dropped: {mend}."
         ));
     }
+    if let Some(why) = crate::config::alone(settings) {
+        text.push_str(&format!("\nHint: {why}."));
+    }
     let of_apps = settings.apps.values().flat_map(|app| hints::of_rules(app).into_iter().chain(hints::of_robots(app)));
     let of_process = hints::of_dedup(settings).into_iter().chain(hints::of_push(&settings.push));
     for hint in doors::open(settings).into_iter().chain(of_process).chain(of_apps) {
@@ -113,6 +116,19 @@ mod tests {
         let two = said(&[routed, "{ id = \"d\" }, { id = \"e\", webhook = \"693a91f6-7aaa-4bc4-97a0-0ec2acfa5aab\" }"]);
         assert!(two.starts_with("The configuration is sound: 2 apps, 3 chats, 1 without a route.\n"), "{two}");
         assert!(two.ends_with("give it a webhook: \"d\" of app \"a1\"."), "{two}");
+    }
+
+    #[test]
+    fn redis_beside_a_file_is_for_one_gateway() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("gateway.toml");
+        let said = |text: &str| {
+            std::fs::write(&config, text).unwrap();
+            sound(&load(&ConfigFile { config: config.clone() }).unwrap(), &config).contains("right for one gateway")
+        };
+        let redis = "[store]\nbackend = \"redis\"\n";
+        assert!(said(redis) && !said(""));
+        assert!(!said(&format!("{redis}[database]\nurl = \"mysql://gw:x@db/records\"\n")));
     }
 
     #[test]

@@ -154,3 +154,17 @@ fn app_files_load_without_their_gateway() {
     let faults = load_apps(&[one, two]).unwrap_err();
     assert!(blames(&faults, "apps/two.toml", "chats[0].webhook", &["has the webhook of"]), "{faults}");
 }
+
+#[test]
+fn only_what_may_hold_a_secret_is_hidden() {
+    let rules = "[[commands]]\nname = \"hours\"\naction = { type = \"reply\", text = \"九点到六点\" }\n\
+                 [[bindings]]\npattern = '我是(?P<user>u-\\d+)'\n\
+                 [[commands]]\nname = \"q\"\naction = { type = \"http\", url = \"http://crm:9000/?key=hush\", secret = \"hush\" }\n";
+    let settings = Folder::new().app("a", &robot(rules)).settings();
+    let shown = &settings.files["apps/a.toml"].shown;
+    assert!(
+        shown.contains("九点到六点") && shown.contains("我是(?P<user>") && shown.contains("http://crm:9000/?***"),
+        "{shown}"
+    );
+    assert!(!shown.contains("hush") && !shown.contains("Token1"), "{shown}");
+}

@@ -36,6 +36,10 @@ async fn a_token_opens_it_and_no_other() {
         })
         .await;
         let browser = Browser::open("zh-CN").await;
+        // Figures that are open to this machine are not shown before.
+        browser.page(&world, "now").await;
+        browser.says("登录").await;
+        assert!(!browser.text().await.contains("可以接收回调"));
         browser.page(&world, "chats").await;
         browser.says("登录").await;
         browser.picture("login").await;
@@ -117,6 +121,25 @@ async fn chats_are_paused_weighed_and_revived() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_filter_looks_through_all_chats() {
+    within(async {
+        let names: Vec<String> = (1000..1700).map(|n| format!("wrMany{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let world = World::new(On::Embedded, &names).await;
+        let browser = Browser::open("zh-CN").await;
+        browser.page(&world, "chats").await;
+        browser.says("wrMany1499").await;
+        assert!(!browser.text().await.contains("wrMany1699"));
+        browser.write("input[type=search]", "many1699").await;
+        browser.says("wrMany1699").await;
+        browser.until("return document.querySelectorAll('tbody tr').length === 1", "one chat").await;
+        assert_eq!(browser.complaints().await, [""; 0]);
+        world.end().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_id_leads_to_the_whole_way() {
     within(async {
         let world = World::new(On::Embedded, &["c1"]).await;
@@ -166,6 +189,8 @@ async fn what_ended_badly_is_settled_one_by_one_and_many_at_once() {
         browser.click_in("dialog", "已送达").await;
         browser.until("return document.querySelectorAll('tbody tr').length === 2", "two deliveries").await;
         world.ends("m3", "delivered").await;
+        browser.run("document.querySelector('tbody input[type=checkbox]').click()").await;
+        browser.says("已选 1 条").await;
         browser.click("全选").await;
         browser.says("已选 2 条").await;
         browser.click_in("main > .row", "放弃").await;
@@ -229,6 +254,18 @@ async fn the_configuration_is_shown_without_secrets_and_read_again() {
         browser.click_in("dialog", "Reload").await;
         browser.says("In force: apps/support.toml").await;
         browser.says("大助手").await;
+        let text = std::fs::read_to_string(world.config()).unwrap();
+        let mut process: Value = toml::from_str(&text).unwrap();
+        process["workers"]["concurrency"] = 3.into();
+        std::fs::write(world.config(), toml::to_string(&process).unwrap()).unwrap();
+        browser.click("Reload").await;
+        browser.click_in("dialog", "Reload").await;
+        browser.says("workers: only after a restart").await;
+        browser.page(&world, "apps").await;
+        browser.says("/callback/support").await;
+        browser.page(&world, "config").await;
+        browser.says("not in force yet").await;
+        browser.picture("config-restart").await;
         assert_eq!(browser.complaints().await, [""; 0]);
         world.end().await;
     })

@@ -37,7 +37,7 @@ function recent(callbacks) {
   if (!callbacks.length) return empty(t("recent_none"), t("recent_none_hint"));
   return table([
     { label: t("when"), of: (one) => el("span.small", moment(one.at)) },
-    { label: t("outcome"), of: (one) => tag(one.refusal ? `${t("refused")}: ${one.result}` : one.result, one.refusal ? "bad" : "good") },
+    { label: t("outcome"), of: (one) => tag(one.refusal ? `${t("refused")}: ${meaning(one.result)}` : meaning(one.result), one.refusal ? "bad" : "good") },
     { label: t("reason"), of: (one) => one.refusal ? el("span.small", one.refusal) : "–" },
     { label: "request_id", of: (one) => one.refusal ? el("code", one.request_id) : el("a.mono", { href: `#/find/${one.request_id}` }, one.request_id) },
   ], callbacks);

@@ -10,23 +10,34 @@ const isQuiet = (chat) => chat.state === "active" && chat.depth === 0 && !chat.l
 
 export function chats(main) {
   const shown = [];
-  let next, more = false;
-  const filter = el("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), oninput: () => draw() });
-  const busy = el("input", { type: "checkbox", onchange: () => draw() });
+  let next, more = false, coming = null;
+  const filter = el("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), oninput: () => look() });
+  const busy = el("input", { type: "checkbox", onchange: () => look() });
   const body = el("div"), box = el("section.card", body);
   const refresh = region(body, load, () => rows());
 
   async function load() {
+    const mine = next = list("chats?limit=500");
     shown.length = 0;
-    next = list("chats?limit=500");
-    await bring();
+    more = true;
+    do await bring(); while (mine === next && more && (!shown.length || isFiltered()));
   }
-  async function bring() {
-    const page = await next();
-    shown.push(...page.items);
-    more = page.more;
+  // One page at a time; one of a list that was begun anew meanwhile is dropped.
+  const bring = () => (coming ??= page().finally(() => { coming = null; }));
+  async function page() {
+    const mine = next, { items, more: isMore } = await mine();
+    if (mine !== next) return;
+    shown.push(...items);
+    more = isMore;
   }
   const draw = () => body.replaceChildren(...[rows()].flat());
+
+  // A filter looks through all chats, so what is not here yet is brought first.
+  const isFiltered = () => busy.checked || filter.value.trim() !== "";
+  async function look() {
+    draw();
+    while (more && isFiltered() && (await attempt(bring, ""))) draw();
+  }
 
   function rows() {
     if (!shown.length) return empty(t("chats_none"), t("chats_none_hint"));

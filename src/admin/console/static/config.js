@@ -1,22 +1,24 @@
-// What is in force, with secrets blank; and reading it again.
+// The files as they were read last, with secrets blank, and what of them waits for a restart; and reading them again.
 
 import { change, get } from "./api.js";
-import { button, card, confirm, el, empty, head, region, toast } from "./ui.js";
+import { button, card, confirm, el, empty, head, moment, region, tag, toast } from "./ui.js";
 import { t } from "./words.js";
 
 export function config(main) {
   const body = el("div", { style: "display:grid;gap:1rem" }), told = el("div");
-  const refresh = region(body, () => get("configuration"), ({ files }) => files.length
-    ? files.map((file) => card(file.name, el("pre", el("code", file.text)))) : card(null, empty(t("loaded"), "")));
+  const refresh = region(body, () => get("configuration"), ({ files, needs_restart, read_at }) => [
+    el("p.soft.small", { style: "margin:0" }, t("files_read", moment(read_at))),
+    needs_restart.length > 0 && card(null, el("div.row", tag(t("not_in_force"), "warn"), t("needs_restart", needs_restart.join(", ")))),
+    ...(files.length ? files.map((file) => card(file.name, el("pre", el("code", file.text)))) : [card(null, empty(t("files_none"), ""))]),
+  ].filter(Boolean));
 
   async function reload() {
     if (!(await confirm(t("reload_ask"), t("reload_hint"), t("reload"), false))) return;
     told.replaceChildren();
     try {
-      const { changed, added, removed, needs_restart } = await change("POST", "reload");
+      const { changed, added, removed } = await change("POST", "reload");
       const files = [...changed, ...added.map((name) => `+ ${name}`), ...removed.map((name) => `− ${name}`)];
       toast(files.length ? t("reloaded", files.join(", ")) : t("reloaded_none"));
-      if (needs_restart.length) told.append(card(null, t("needs_restart", needs_restart.join(", "))));
       await refresh(true);
     } catch (error) {
       if (error.status === 401) return;

@@ -22,7 +22,7 @@ export function find(main, wanted) {
 function shown(items, wanted) {
   if (!items.length) return card(null, empty(t("find_none", wanted), t("find_none_hint")));
   return items.map((item) => card(null,
-    el("div.row", el("h2", { style: "margin:0" }, item.task_id ?? item.msg_id), tag(meaning(item.outcome), mood(item.outcome)), item.reason && el("span.soft", item.reason)),
+    el("div.row", el("h2", { style: "margin:0" }, item.task_id ?? item.msg_id), tag(meaning(item.outcome), mood(item.outcome)), item.reason && el("span.soft", meaning(item.reason))),
     facts([[t("app"), item.app], [t("chat"), item.chat], [t("sender"), item.sender], ["request_id", el("code", item.request_id)]]),
     el("ol.timeline", { style: "margin-top:1rem" }, line(item.stages))));
 }
@@ -35,13 +35,16 @@ function line(stages) {
     return el(`li${mood(word ?? name) && `.${mood(word ?? name)}`}`,
       el("div", el("strong", meaning(name)), " ", word && tag(meaning(word), mood(word)), " ",
         el("span.soft.small", `${moment(at)} · ${t("after_start", span(new Date(at).getTime() - start))}`)),
-      facts(Object.entries(detail).filter(([key]) => !["state", "outcome"].includes(key)).map(([key, value]) => [key, written(key, value)])));
+      facts(Object.entries(detail).filter(([key]) => !["state", "outcome"].includes(key)).map(([key, value]) => [meaning(key), written(key, value)])));
   });
 }
+
+// Whose values are words of the gateway's own; any other is an id or somebody's text.
+const WORDY = ["reason", "verdict", "trigger", "action", "channel"];
 
 function written(key, value) {
   if (value === null || value === undefined) return null;
   if (key.endsWith("_ms")) return span(value);
   if (typeof value === "object") return Array.isArray(value) && !value.length ? null : el("code", JSON.stringify(value));
-  return String(value);
+  return WORDY.includes(key) ? meaning(String(value)) : String(value);
 }

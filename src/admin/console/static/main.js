@@ -1,6 +1,6 @@
 // The shell: pages by the address behind #, login, language, theme.
 
-import { token } from "./api.js";
+import { knock, token } from "./api.js";
 import { button, el } from "./ui.js";
 import { isChinese, t, useLanguage } from "./words.js";
 import { now } from "./now.js";
@@ -15,10 +15,22 @@ const PAGES = { now, chats, find, settle, stats, apps, config };
 const THEME = "wecom-gateway-theme";
 
 let leave = () => {};
+let isOpen = false;
 
 function page() {
   const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
   return [Object.hasOwn(PAGES, name) ? name : "now", decodeURIComponent(rest.join("/"))];
+}
+
+// Shows the page once the API lets us in; a refused token leads to the login. Anything else is the page's to tell.
+async function open() {
+  try {
+    await knock();
+  } catch (error) {
+    if (error.status === 401) return;
+  }
+  isOpen = true;
+  draw();
 }
 
 function draw() {
@@ -26,6 +38,7 @@ function draw() {
   const [name, argument] = page();
   const main = el("main");
   document.getElementById("app").replaceChildren(el("header", bar(name)), main);
+  document.querySelector("nav a[aria-current]").scrollIntoView({ block: "nearest", inline: "center" });
   leave = PAGES[name](main, argument) ?? (() => {});
 }
 
@@ -51,13 +64,14 @@ function useTheme(theme) {
 }
 
 function login() {
+  isOpen = false;
   leave();
   leave = () => {};
   document.title = `${t("login")} · wecom-gateway`;
   const field = el("input", { type: "password", autocomplete: "current-password", "aria-label": t("token"), required: true });
   const wrong = token.get() && el("div.tag.bad", { role: "alert" }, t("login_refused"));
   token.set("");
-  const form = el("form.row", { onsubmit: (event) => { event.preventDefault(); token.set(field.value.trim()); draw(); } },
+  const form = el("form.row", { onsubmit: (event) => { event.preventDefault(); token.set(field.value.trim()); open(); } },
     // For whatever keeps passwords: it wants to know whose.
     el("input", { type: "text", autocomplete: "username", value: "wecom-gateway", hidden: true }), field, el("button.first", { type: "submit" }, t("login")));
   document.getElementById("app").replaceChildren(
@@ -68,6 +82,6 @@ function login() {
 const theme = localStorage.getItem(THEME);
 if (theme) useTheme(theme);
 useLanguage();
-addEventListener("hashchange", draw);
+addEventListener("hashchange", () => (isOpen ? draw() : open()));
 document.addEventListener("login-wanted", login);
-draw();
+open();

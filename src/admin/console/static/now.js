@@ -136,7 +136,7 @@ function status(last) {
 }
 
 function breakdown(last) {
-  const part = (title, rows) => card(title, rows.length ? facts(rows.map(([word, value]) => [meaning(word), count(value)])) : empty(t("nothing_yet"), ""));
+  const part = (title, rows) => card(title, rows.length ? facts(rows.map(([word, value]) => [meaning(word), el("span.whole", count(value))])) : empty(t("nothing_yet"), ""));
   return [part(t("callbacks_by"), grouped(last.metrics, "callbacks_total", "result")), part(t("handled_as"), grouped(last.metrics, "messages_total", "result")),
     part(t("sends_by"), grouped(last.metrics, "sends_total", "verdict"))];
 }

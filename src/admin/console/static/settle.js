@@ -2,9 +2,12 @@
 
 import { change, list } from "./api.js";
 import { attempt, button, confirm, el, empty, head, moment, region, table, tag, toast } from "./ui.js";
-import { mood, t } from "./words.js";
+import { meaning, mood, t } from "./words.js";
 
 const STATES = ["", "unknown", "dead", "dropped"];
+// Nothing of these is kept: they ended before there was a request.
+const NEVER_MADE = ["route_missing"];
+const mayBe = (action, delivery) => action !== "resend" || !NEVER_MADE.includes(delivery.reason);
 const ACTIONS = { resend: ["resend", "resend_hint", false], delivered: ["delivered_act", "delivered_hint", false], discard: ["discard", "discard_hint", true] };
 
 export function settle(main, wanted) {
@@ -33,9 +36,11 @@ export function settle(main, wanted) {
   }
 
   function drawMany() {
-    const labels = Object.entries(ACTIONS).map(([action, [label, , danger]]) => button(t(label), () => act(action, shown.filter((one) => chosen.has(one.id))), danger ? "danger" : ""));
-    many.replaceChildren(...(chosen.size ? [el("span.soft", t("selected", chosen.size)), ...labels]
-      : shown.length ? [button(t("select_all"), () => { shown.forEach((one) => chosen.add(one.id)); body.replaceChildren(...rows()); })] : []));
+    const those = shown.filter((one) => chosen.has(one.id));
+    const labels = Object.entries(ACTIONS).filter(([action]) => those.every((one) => mayBe(action, one)))
+      .map(([action, [label, , danger]]) => button(t(label), () => act(action, those), danger ? "danger" : ""));
+    const all = button(t("select_all"), () => { shown.forEach((one) => chosen.add(one.id)); body.replaceChildren(...rows()); });
+    many.replaceChildren(...[chosen.size < shown.length && all, chosen.size > 0 && el("span.soft", t("selected", chosen.size)), ...(chosen.size ? labels : [])].filter(Boolean));
   }
 
   async function act(action, deliveries) {
@@ -62,13 +67,13 @@ export function settle(main, wanted) {
     onchange: (event) => { event.target.checked ? chosen.add(delivery.id) : chosen.delete(delivery.id); drawMany(); } });
   const columns = [
     { label: "", of: box1 },
-    { label: t("state"), of: (one) => el("div", tag(t(one.state), mood(one.state)), el("div.under", one.reason ?? "", one.errcode != null && ` · ${one.errcode}`)) },
+    { label: t("state"), of: (one) => el("div", tag(meaning(one.state), mood(one.state)), el("div.under", meaning(one.reason ?? ""), one.errcode != null && ` · ${one.errcode}`)) },
     { label: t("chat"), of: (one) => el("div", one.chat, el("div.under", one.app)) },
     { label: t("delivery"), of: (one) => el("a.mono", { href: `#/find/${encodeURIComponent(one.id)}` }, one.id) },
     { label: t("when"), of: (one) => el("span.small", moment(one.at)) },
-    { label: "", actions: true, of: (one) => Object.entries(ACTIONS).map(([action, [label, , danger]]) => button(t(label), () => act(action, [one]), danger ? "danger" : "")) },
+    { label: "", actions: true, of: (one) => Object.entries(ACTIONS).filter(([action]) => mayBe(action, one)).map(([action, [label, , danger]]) => button(t(label), () => act(action, [one]), danger ? "danger" : "")) },
   ];
-  const tabs = STATES.map((one) => el("a", { href: `#/settle/${one}`, "aria-current": one === state && "true" }, one ? t(one) : t("all")));
+  const tabs = STATES.map((one) => el("a", { href: `#/settle/${one}`, "aria-current": one === state && "true" }, one ? meaning(one) : t("all")));
 
   main.append(head(t("settle"), button(t("refresh"), () => refresh())), el("div.row", el("nav", tabs), many), box);
   refresh();

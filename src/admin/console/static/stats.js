@@ -73,7 +73,10 @@ function meter(part) {
   return bar;
 }
 
-const COLUMNS = ["kind", "app", "chat", "name", "rule", "messages", "hits", "duplicates", "replies", "delivered", "unknown", "dead", "dropped", "success_rate", "mean_ms", "p50_ms", "p95_ms", "p99_ms"];
+// The columns of `wecom-gateway report --format csv`; hits by their words stand between the two last.
+const OF = ["date", "zone", "of", "app", "chat", "name", "trigger", "rule"];
+const FIGURES = ["messages", "hits", "hit_rate", "duplicates", "replies", "delivered", "unknown", "dead", "dropped", "success_rate"];
+const LATENCIES = ["mean", "p50", "p95", "p99"];
 
 // Cells that a spreadsheet would take for a formula are kept from it.
 function cell(value) {
@@ -82,13 +85,13 @@ function cell(value) {
   return /[",\n\r]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
 }
 
-export function csv({ total, rules, items }) {
-  const late = (one) => [one.latency_ms?.mean, one.latency_ms?.p50, one.latency_ms?.p95, one.latency_ms?.p99];
-  const rest = (one) => [one.replies, one.delivered, one.unknown, one.dead, one.dropped, one.success_rate, ...late(one)];
-  const hits = (one) => Object.values(one.hits).reduce((sum, number) => sum + number, 0);
-  const rows = [COLUMNS, ["total", "", "", "", "", total.messages, hits(total), total.duplicates, ...rest(total)],
-    ...rules.map((one) => ["rule", one.app, "", "", `${one.trigger} ${one.rule}`, "", one.hits, "", ...rest(one)]),
-    ...items.map((one) => ["chat", one.app, one.chat, one.name, "", one.messages, hits(one), one.duplicates, ...rest(one)])];
+export function csv({ date, zone, total, rules, items }) {
+  const words = Object.keys(total.hits).sort();
+  const plain = (value) => (typeof value === "object" ? "" : value);
+  const line = (of, one) => [date, zone, of, ...OF.slice(3).map((field) => one[field]), ...FIGURES.map((field) => plain(one[field])),
+    ...words.map((word) => one.hits[word]), ...LATENCIES.map((field) => one.latency_ms?.[field])];
+  const rows = [[...OF, ...FIGURES, ...words.map((word) => `hits_${word}`), ...LATENCIES.map((field) => `latency_${field}_ms`)],
+    line("all", total), ...items.map((one) => line("chat", one)), ...rules.map((one) => line("rule", one))];
   return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
 

@@ -101,7 +101,8 @@ export function toast(message, bad = false) {
 export async function attempt(what, done) {
   try {
     const answer = await what();
-    toast(typeof done === "function" ? done(answer) : done);
+    const said = typeof done === "function" ? done(answer) : done;
+    if (said) toast(said);
     return true;
   } catch (error) {
     if (error.status !== 401) toast(error.status === 0 ? t("unreachable") : error.message || t("went_wrong"), true);

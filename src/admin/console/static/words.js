@@ -14,12 +14,12 @@ const WORDS = {
 
   rate_in: ["收到回调 / 秒", "Callbacks / s"], rate_done: ["处理消息 / 秒", "Messages handled / s"], rate_out: ["送达 / 秒", "Delivered / s"],
   latency: ["收到到送达", "Arrival to delivery"], p50: ["中位", "median"], p95: ["P95", "P95"], waiting: ["等待中", "Waiting"],
-  lanes_in: ["待处理的队列", "Lanes to handle"], lanes_out: ["待发送的会话", "Chats to send to"], parked: ["暂停中的会话", "Chats set aside"],
+  lanes_in: ["待处理的队列", "Lanes to handle"], lanes_out: ["待发送的会话", "Chats to send to"], parked: ["等时机的会话", "Chats set aside"],
   journal: ["未入库的记录", "Lines not yet recorded"], spool: ["暂存", "Spool"], store: ["存储", "Store"], up: ["正常", "up"], down: ["连不上", "unreachable"],
   draining: ["正在停止", "stopping"], ready: ["可以接收回调", "takes callbacks"], not_ready: ["不能接收回调", "takes no callbacks"],
   refused_in: ["拒绝的回调 / 分", "Refused callbacks / min"], duplicates_in: ["拦下的重复 / 分", "Copies stopped / min"], ended_badly: ["未送达 / 分", "Not delivered / min"],
   first_look: ["正在取第二个读数…", "Waiting for a second reading…"], last_minutes: ["最近 {0}", "last {0}"], callbacks_by: ["回调的应答", "Answers to callbacks"], sends_by: ["发送的结果", "What sends came to"],
-  handled_as: ["处理的结果", "What handling decided"], nothing_yet: ["启动以来还没有", "None since the start"], unrecorded: ["未入库", "unrecorded"],
+  handled_as: ["处理的决定（不是送达与否）", "What handling decided (not what arrived)"], nothing_yet: ["启动以来还没有", "None since the start"], unrecorded: ["未入库", "unrecorded"],
 
   chat: ["会话", "Chat"], app: ["应用", "App"], depth: ["等待", "Waits"], oldest: ["最久", "Longest"], why: ["原因", "Why"], weight: ["权重", "Weight"], state: ["状态", "State"],
   last_error: ["最近的错误", "Last error"], pause: ["暂停", "Pause"], resume: ["恢复", "Resume"], revive: ["复活", "Revive"], unmute: ["解除静音", "Unmute"], set_weight: ["权重…", "Weight…"],
@@ -37,20 +37,20 @@ const WORDS = {
 
   delivery: ["投递", "Delivery"], when: ["时间", "When"], errcode: ["错误码", "errcode"], resend: ["重发", "Send again"], delivered_act: ["已送达", "It arrived"], discard: ["放弃", "Discard"],
   settle_none: ["没有待处理的", "Nothing to settle"], settle_none_hint: ["所有投递都有了明确的结果。", "Every delivery has come to a clear end."],
-  unknown: ["结果未知", "unknown"], dead: ["被拒绝", "dead"], dropped: ["已丢弃", "dropped"], selected: ["已选 {0} 条", "{0} selected"], select_all: ["全选", "Select all"], trail: ["过程", "Trail"],
+  selected: ["已选 {0} 条", "{0} selected"], select_all: ["全选", "Select all"], trail: ["过程", "Trail"],
   settle_ask: ["{0}：{1} 条", "{0}: {1} deliveries"], resend_hint: ["原样再发一次。如果其实已经送达，对方会看到两次。", "The same message is sent once more. Where it did arrive, people see it twice."],
   discard_hint: ["不再处理，记为放弃。", "Nobody misses it; it is recorded as discarded."], delivered_hint: ["以你的话为准，记为已送达。", "On your word it counts as delivered."], settled_done: ["完成 {0} 条", "{0} settled"], settled_some: ["完成 {0} 条，{1} 条没有成功：{2}", "{0} settled, {1} were not: {2}"],
 
   day: ["日期", "Day"], messages: ["消息", "Messages"], replies: ["回复", "Replies"], hits: ["命中", "Hits"], success: ["送达率", "Delivered"], copies: ["拦下的重复", "Copies stopped"], mean: ["平均", "Mean"],
   stats_none: ["这一天没有消息", "No messages on that day"], stats_none_hint: ["换一天看看。", "Choose another day."], by_rule: ["按触发", "By trigger"], by_chat: ["按会话", "By chat"], csv: ["导出 CSV", "CSV"], rule: ["触发", "Trigger"],
 
-  callback_url: ["回调地址", "Callback path"], kind: ["类型", "Kind"], access_token: ["access_token", "access_token"], hold: ["整体暂停", "Held"], held_no: ["没有", "no"], trusted_address: ["可信 IP", "Trusted address"], trusted_ok: ["没有被拒绝过", "nothing refused"],
+  callback_url: ["回调地址", "Callback path"], kind: ["类型", "Kind"], access_token: ["access_token", "access_token"], hold: ["整体停发", "Held"], held_no: ["没有", "no"], trusted_address: ["可信 IP", "Trusted address"], trusted_ok: ["没有被拒绝过", "nothing refused"],
   recent: ["最近的回调", "Last callbacks"], recent_none: ["这个进程还没有收到回调", "This process has had no callback yet"], recent_none_hint: ["企业微信后台的 URL 要指到反向代理，代理再转到这个地址。", "The URL in WeCom's console must lead to your proxy, and from there to this address."],
   accepted: ["接收", "accepted"], refused: ["拒绝", "refused"], apps_none: ["没有应用", "No apps"], apps_none_hint: ["在 apps/ 下放一个 <id>.toml，然后重新加载配置。", "Put a file <id>.toml into apps/, then reload the configuration."],
   strangers: ["发给不存在的应用", "To apps that don't exist"], token_good: ["有效，还剩 {0}", "good for {0}"], token_none: ["还没有", "none yet"], token_refused: ["被拒绝：{0}", "refused: {0}"], no_api: ["不用 API", "uses no API"], of_process: ["此进程", "this process"],
 
-  loaded: ["生效中的配置", "What is in force"], reload: ["重新加载", "Reload"], reload_ask: ["重新加载配置？", "Reload the configuration?"], reload_hint: ["全部文件都没有错误才会生效；否则一切照旧。", "It is taken only where no file has a fault; else everything stays as it is."],
-  reloaded_none: ["没有变化", "Nothing changed"], reloaded: ["已生效：{0}", "In force: {0}"], needs_restart: ["重启后才生效：{0}", "After a restart only: {0}"], files_hint: ["密钥不显示；${…} 按文件里的写法显示。", "Secrets are blank; ${…} stands as in the file."], faults: ["没有生效，请修改：", "Not taken; mend these:"],
+  files_read: ["{0} 读到的文件。", "The files as they were read at {0}."], files_none: ["不是从文件启动的", "It was not started from files"], not_in_force: ["尚未生效", "not in force yet"], reload: ["重新加载", "Reload"], reload_ask: ["重新加载配置？", "Reload the configuration?"], reload_hint: ["全部文件都没有错误才会生效；否则一切照旧。", "It is taken only where no file has a fault; else everything stays as it is."],
+  reloaded_none: ["没有变化", "Nothing changed"], reloaded: ["已生效：{0}", "In force: {0}"], needs_restart: ["{0}：重启后才生效，此前仍按原来的值工作。", "{0}: only after a restart; until then the gateway works by what they said before."], files_hint: ["密钥不显示；${…} 按文件里的写法显示。", "Secrets are blank; ${…} stands as in the file."], faults: ["没有生效，请修改：", "Not taken; mend these:"],
 };
 
 const KEY = "wecom-gateway-language";
@@ -74,11 +74,24 @@ export function t(key, ...values) {
 // Words of the gateway's own, which stay as they are in logs and API, with what they mean beside them.
 const MEANINGS = {
   active: ["正常", "active"], paced: ["限速中", "paced"], backing_off: ["退避中", "backing off"], paused: ["已暂停", "paused"], dead: ["已失效", "dead"],
-  pace: ["等速率窗口", "its robot's window"], back_off: ["失败后退避", "a failure before"], hold: ["应用被暂停", "its app is held"], pause: ["人工暂停", "an operator"], answer: ["等应答", "an answer"], turn: ["排队", "its turn"],
+  pace: ["等速率窗口", "its robot's window"], back_off: ["失败后退避", "a failure before"], hold: ["应用停发", "its app is held"], pause: ["人工暂停", "an operator"], answer: ["等应答", "an answer"], turn: ["排队", "its turn"],
   queued: ["排队中", "queued"], delivered: ["已送达", "delivered"], ignored: ["未触发", "ignored"], blocked: ["敏感词", "blocked"], silent: ["动作不回复", "silent"], waiting: ["等迟到的回复", "waiting"],
   duplicate: ["重复", "duplicate"], dropped: ["已丢弃", "dropped"], unknown: ["结果未知", "unknown"], resent: ["已重发", "resent"],
   accepted: ["收到并存下", "taken"], pushed: ["推送入队", "push queued"], expired: ["过期", "given up"], handled: ["处理完", "handled"], answered: ["迟到的回复", "late answer"], retried: ["再试", "tried again"], settled: ["发送结束", "send ended"], operated: ["人工处理", "by an operator"],
   group_robot: ["群机器人", "group robot"], app: ["自建应用", "app"], aibot: ["智能机器人", "smart robot"], json: ["JSON 网关", "JSON gateway"],
+  stored: ["已存下", "stored"], spooled: ["已暂存", "spooled"], verified: ["URL 验证通过", "URL verified"],
+  not_found: ["路径不对", "not_found"], unknown_app: ["没有这个应用", "unknown_app"], method_not_allowed: ["方法不对", "method_not_allowed"], body_too_large: ["正文太大", "body_too_large"], body_unreadable: ["正文没收全", "body_unreadable"],
+  missing_query: ["查询串不全", "missing_query"], bad_timestamp: ["时间戳不对", "bad_timestamp"], timestamp_skew: ["时间差太大", "timestamp_skew"], signature_mismatch: ["签名不符", "signature_mismatch"], unauthorized: ["请求头不对", "unauthorized"],
+  bad_envelope: ["不是加密的正文", "bad_envelope"], receive_id_mismatch: ["receive_id 不符", "receive_id_mismatch"], decrypt_failed: ["解密失败", "decrypt_failed"], bad_payload: ["内容无法解析", "bad_payload"], missing_field: ["缺少字段", "missing_field"],
+  lane_full: ["队列已满", "lane_full"], store_full: ["存储已满", "store_full"], spool_full: ["暂存已满", "spool_full"], store_unavailable: ["存储不可用", "store_unavailable"], store_timeout: ["存储超时", "store_timeout"],
+  partial: ["漏了人", "partial"], transient: ["暂时失败", "transient"], token: ["access token 被拒", "token"], chat_gone: ["会话已不在", "chat_gone"], rejected: ["内容被拒", "rejected"], configuration: ["配置问题", "configuration"], not_tried: ["本机发不出", "not_tried"],
+  no_answer: ["没有应答", "no_answer"], interrupted: ["进程中断", "interrupted"], not_confirmed: ["成员没有确认", "not_confirmed"], rejected_together: ["合并后被拒", "rejected_together"], too_old: ["太旧", "too_old"], chat_dead: ["会话已失效", "chat_dead"],
+  route_missing: ["没有出口", "route_missing"], route_changed: ["出口已属别的会话", "route_changed"], route_shared: ["出口与别的会话相同", "route_shared"], response_url_host: ["response_url 的主机不在名单里", "response_url_host"], response_url_expired: ["response_url 已过期", "response_url_expired"], response_url_used: ["response_url 已用过", "response_url_used"],
+  awaiting_member: ["等成员发送", "awaiting_member"], no_friend: ["不是好友", "no_friend"], over_limit: ["已收满群发", "over_limit"], left_out: ["被漏掉", "left_out"], reached_nobody: ["没人收到", "reached_nobody"], discarded: ["已放弃", "discarded"], confirmed: ["确认已送达", "confirmed"],
+  no_mention_rule: ["没有 [mention]", "no_mention_rule"], unknown_command: ["没有这个命令", "unknown_command"], muted: ["已静音", "muted"], member_rate: ["成员发得太快", "member_rate"], not_bound: ["只给已绑定的成员", "not_bound"], not_internal: ["只给企业成员", "not_internal"], not_external: ["只给外部联系人", "not_external"], not_admin: ["只给管理员", "not_admin"], poison: ["一再拖垮处理", "poison"], panic: ["程序出错", "panic"],
+  resend: ["重发", "resend"], discard: ["放弃", "discard"], reply: ["回复", "reply"], http: ["HTTP 服务", "http"], llm: ["大模型", "llm"], help: ["帮助", "help"], mute: ["静音", "mute"], unmute: ["解除静音", "unmute"],
+  app_message: ["应用消息", "app_message"], app_chat: ["应用群聊", "app_chat"], customer_task: ["客户群发", "customer_task"], response_url: ["response_url", "response_url"], json_gateway: ["JSON 网关", "json_gateway"], compensated: ["推送核实", "compensated"], exchanged: ["会话记忆", "exchanged"], forgotten: ["记忆清除", "forgotten"],
+  reason: ["原因", "reason"], delivery: ["投递", "delivery"], verdict: ["应答的含义", "verdict"], errcode: ["错误码", "errcode"], errmsg: ["企业微信的话", "errmsg"], rule: ["规则", "rule"], trigger: ["触发", "trigger"], action: ["动作", "action"], replies: ["回复", "replies"], elapsed_ms: ["用时", "elapsed_ms"], waited_ms: ["等待", "waited_ms"], channel: ["出口", "channel"], attempts: ["次数", "attempts"], by: ["操作者", "by"], resent_as: ["重发为", "resent_as"], redelivered: ["重新领取", "redelivered"], msg_type: ["消息类型", "msg_type"], merged: ["合并条数", "merged"],
   command: ["命令", "command"], keyword: ["关键词", "keyword"], mention: ["@机器人", "mention"], binding: ["绑定", "binding"], chatter: ["闲聊", "chatter"], sensitive: ["敏感词", "sensitive"], event: ["事件", "event"], other: ["其他", "other"],
 };
 export const meaning = (word) => MEANINGS[word]?.[isChinese() ? 0 : 1] ?? word;
