@@ -195,7 +195,7 @@ async fn orders_are_taken_once(language: Language) {
     let right = signature(SECRET, &now, &body);
     for (timestamp, signature) in [
         (&now, signature("another secret", &now, &body)),
-        (&now, signature(SECRET, &now, &order("m4", "金").to_string())),
+        (&now, signature(SECRET, &now, order("m4", "金").to_string())),
         (&now, right.replace("sha256=", "")),
         (&now, String::new()),
         (&at(1), right.clone()),
