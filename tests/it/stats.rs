@@ -255,7 +255,10 @@ async fn yesterday_is_told_to_a_group() {
     let told = world.fake.until(|fake| fake.texts(ROBOT).len() == 1);
     tokio::time::timeout(TEST, told).await.expect("within its time");
     let text = world.fake.texts(ROBOT).remove(0);
-    assert!(text.contains("消息 1：命令 1") && text.contains("1. query：1 次（100.00%），平均 320 毫秒"), "{text}");
+    assert!(
+        text.contains("消息 1：命令 1") && text.contains("1. query（support）：1 次（100.00%），平均 320 毫秒"),
+        "{text}"
+    );
     // Another start tells it no second time, however long it is up.
     let world = world.restart_while(|_| {}).await;
     world.fence("c1", "u1").await;

@@ -122,6 +122,9 @@ mod tests {
     fn redis_beside_a_file_is_for_one_gateway() {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("gateway.toml");
+        std::fs::create_dir(folder.path().join("apps")).unwrap();
+        let app = "kind = \"json\"\nauth = { type = \"header\", name = \"X-Token\", value = \"v\" }";
+        std::fs::write(folder.path().join("apps/a.toml"), app).unwrap();
         let said = |text: &str| {
             std::fs::write(&config, text).unwrap();
             sound(&load(&ConfigFile { config: config.clone() }).unwrap(), &config).contains("right for one gateway")

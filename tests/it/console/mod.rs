@@ -252,7 +252,7 @@ async fn the_configuration_is_shown_without_secrets_and_read_again() {
         std::fs::write(&file, text.replace("小助手", "大助手")).unwrap();
         browser.click("Reload").await;
         browser.click_in("dialog", "Reload").await;
-        browser.says("In force: apps/support.toml").await;
+        browser.says("Taken: apps/support.toml").await;
         browser.says("大助手").await;
         let text = std::fs::read_to_string(world.config()).unwrap();
         let mut process: Value = toml::from_str(&text).unwrap();
@@ -288,6 +288,8 @@ async fn it_fits_a_phone_both_languages_and_both_themes() {
                 .await;
             let fits = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth";
             browser.until(fits, format!("{page} within a phone's width")).await;
+            let tab = "const tab = document.querySelector('nav a[aria-current]').getBoundingClientRect(); return tab.left >= 0 && tab.right <= innerWidth";
+            browser.until(tab, format!("the tab of {page}")).await;
             browser.picture(&format!("phone-{page}")).await;
         }
         browser.click("English").await;

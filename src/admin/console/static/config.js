@@ -5,7 +5,7 @@ import { button, card, confirm, el, empty, head, moment, region, tag, toast } fr
 import { t } from "./words.js";
 
 export function config(main) {
-  const body = el("div", { style: "display:grid;gap:1rem" }), told = el("div");
+  const body = el("div", { style: "display:grid;gap:1rem" }), told = el("div", { style: "display:contents" });
   const refresh = region(body, () => get("configuration"), ({ files, needs_restart, read_at }) => [
     el("p.soft.small", { style: "margin:0" }, t("files_read", moment(read_at))),
     needs_restart.length > 0 && card(null, el("div.row", tag(t("not_in_force"), "warn"), t("needs_restart", needs_restart.join(", ")))),

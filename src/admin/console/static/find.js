@@ -46,5 +46,5 @@ function written(key, value) {
   if (value === null || value === undefined) return null;
   if (key.endsWith("_ms")) return span(value);
   if (typeof value === "object") return Array.isArray(value) && !value.length ? null : el("code", JSON.stringify(value));
-  return WORDY.includes(key) ? meaning(String(value)) : String(value);
+  return WORDY.includes(key) || typeof value === "boolean" ? meaning(String(value)) : String(value);
 }

@@ -50,7 +50,7 @@ const WORDS = {
   strangers: ["发给不存在的应用", "To apps that don't exist"], token_good: ["有效，还剩 {0}", "good for {0}"], token_none: ["还没有", "none yet"], token_refused: ["被拒绝：{0}", "refused: {0}"], no_api: ["不用 API", "uses no API"], of_process: ["此进程", "this process"],
 
   files_read: ["{0} 读到的文件。", "The files as they were read at {0}."], files_none: ["不是从文件启动的", "It was not started from files"], not_in_force: ["尚未生效", "not in force yet"], reload: ["重新加载", "Reload"], reload_ask: ["重新加载配置？", "Reload the configuration?"], reload_hint: ["全部文件都没有错误才会生效；否则一切照旧。", "It is taken only where no file has a fault; else everything stays as it is."],
-  reloaded_none: ["没有变化", "Nothing changed"], reloaded: ["已生效：{0}", "In force: {0}"], needs_restart: ["{0}：重启后才生效，此前仍按原来的值工作。", "{0}: only after a restart; until then the gateway works by what they said before."], files_hint: ["密钥不显示；${…} 按文件里的写法显示。", "Secrets are blank; ${…} stands as in the file."], faults: ["没有生效，请修改：", "Not taken; mend these:"],
+  reloaded_none: ["没有变化", "Nothing changed"], reloaded: ["已读入：{0}", "Taken: {0}"], needs_restart: ["{0}：重启后才生效，此前仍按原来的值工作。", "{0}: only after a restart; until then the gateway works by what they said before."], files_hint: ["密钥不显示；${…} 按文件里的写法显示。", "Secrets are blank; ${…} stands as in the file."], faults: ["没有生效，请修改：", "Not taken; mend these:"],
 };
 
 const KEY = "wecom-gateway-language";
@@ -91,6 +91,7 @@ const MEANINGS = {
   no_mention_rule: ["没有 [mention]", "no_mention_rule"], unknown_command: ["没有这个命令", "unknown_command"], muted: ["已静音", "muted"], member_rate: ["成员发得太快", "member_rate"], not_bound: ["只给已绑定的成员", "not_bound"], not_internal: ["只给企业成员", "not_internal"], not_external: ["只给外部联系人", "not_external"], not_admin: ["只给管理员", "not_admin"], poison: ["一再拖垮处理", "poison"], panic: ["程序出错", "panic"],
   resend: ["重发", "resend"], discard: ["放弃", "discard"], reply: ["回复", "reply"], http: ["HTTP 服务", "http"], llm: ["大模型", "llm"], help: ["帮助", "help"], mute: ["静音", "mute"], unmute: ["解除静音", "unmute"],
   app_message: ["应用消息", "app_message"], app_chat: ["应用群聊", "app_chat"], customer_task: ["客户群发", "customer_task"], response_url: ["response_url", "response_url"], json_gateway: ["JSON 网关", "json_gateway"], compensated: ["推送核实", "compensated"], exchanged: ["会话记忆", "exchanged"], forgotten: ["记忆清除", "forgotten"],
+  latency_ms: ["收到到送达", "latency_ms"], digest: ["摘要", "digest"], true: ["是", "true"], false: ["否", "false"],
   reason: ["原因", "reason"], delivery: ["投递", "delivery"], verdict: ["应答的含义", "verdict"], errcode: ["错误码", "errcode"], errmsg: ["企业微信的话", "errmsg"], rule: ["规则", "rule"], trigger: ["触发", "trigger"], action: ["动作", "action"], replies: ["回复", "replies"], elapsed_ms: ["用时", "elapsed_ms"], waited_ms: ["等待", "waited_ms"], channel: ["出口", "channel"], attempts: ["次数", "attempts"], by: ["操作者", "by"], resent_as: ["重发为", "resent_as"], redelivered: ["重新领取", "redelivered"], msg_type: ["消息类型", "msg_type"], merged: ["合并条数", "merged"],
   command: ["命令", "command"], keyword: ["关键词", "keyword"], mention: ["@机器人", "mention"], binding: ["绑定", "binding"], chatter: ["闲聊", "chatter"], sensitive: ["敏感词", "sensitive"], event: ["事件", "event"], other: ["其他", "other"],
 };
