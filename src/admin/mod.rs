@@ -3,7 +3,7 @@
 //! What always holds: every answer carries `X-Request-Id`; every error, from a wrong path to a lost database, has the
 //! one shape of [`crate::api_error`]; nothing but the probes and the console's static files answers to a stranger; nothing here
 //! moves a message or a reply to another chat; phone numbers are whole for scope `admin` alone. Each route of the API is described
-//! where it is handled, and cannot be without ([`openapi`]). Ids may hold a slash, and some proxies decode `%2F`: where an id comes
+//! where it is handled, and cannot be without (`openapi`). Ids may hold a slash, and some proxies decode `%2F`: where an id comes
 //! last in a path, what follows is taken whole.
 //!
 //! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`: a peer whose address is not known counts as a

@@ -7,7 +7,7 @@
 //! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings, `files` what
 //!   they name;
 //! - `gateway`, `alarms`, `report`, `kafka`, `telemetry`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
-//! - [`reference`]: every key, in words;
+//! - [`mod@reference`]: every key, in words;
 //! - [`settings`]: the result.
 
 mod action;
