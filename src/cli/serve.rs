@@ -13,17 +13,17 @@ use crate::telemetry::logs;
 
 pub(super) fn run(settings: Settings, file: PathBuf) -> Result<(), Failure> {
     logs::init(&settings.log).map_err(Failure::running)?;
-    doors::open(&settings).into_iter().for_each(|door| warn!("{door}"));
+    let alone = crate::config::alone(&settings).map(str::to_owned);
+    let doubts: Vec<String> = doors::open(&settings).into_iter().chain(alone).collect();
     #[cfg(feature = "crash-points")]
     crate::crash::arm().map_err(|error| Failure { code: super::MISCONFIGURED, text: error.to_string() })?;
     runtime()?.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::running)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::running)?;
         let mut hangup = signal(SignalKind::hangup()).map_err(Failure::running)?;
-        if let Some(why) = crate::config::alone(&settings) {
-            warn!("{why}");
-        }
         let app = App::start_from(settings, file).await?;
+        // Of a gateway that runs: one that can't start says why in one sentence, and nothing else.
+        doubts.iter().for_each(|doubt| warn!("{doubt}"));
         loop {
             tokio::select! {
                 _ = terminate.recv() => break info!("SIGTERM: finishing what is under way"),
