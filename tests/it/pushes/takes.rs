@@ -68,7 +68,13 @@ async fn a_body_that_is_no_call_is_told_what_to_write(on: On) {
         (" ".repeat(17 << 20), 413, "16 MiB"),
     ] {
         let start = body[..body.len().min(20)].to_owned();
-        let answer = reqwest::Client::new().post(&url).body(body).send().await.unwrap();
+        let answer = reqwest::Client::new()
+            .post(&url)
+            .header("Content-Type", "application/json")
+            .body(body)
+            .send()
+            .await
+            .unwrap();
         assert_eq!(answer.status(), status, "{start}");
         let answer: Value = answer.json().await.unwrap();
         let message = answer["error"]["message"].as_str().unwrap();
