@@ -3,11 +3,11 @@
 #
 #   docker build --build-arg COMMIT=$(git rev-parse HEAD) --tag wecom-gateway .
 #
-# Behind a slow line to the registries: --build-arg REGISTRY=<a mirror of docker.io>/library
-# --build-arg CRATES=<a mirror of crates.io, as in sparse+https://…/index/>
+# Behind a slow line to the registries: --build-arg REGISTRY=<a mirror>/library
+# --build-arg CRATES=<a mirror of the index of crates, as in sparse+https://…/index/>
 
 # Both stages are of one Debian release: what is compiled against its libc runs on it.
-ARG REGISTRY=docker.io/library
+ARG REGISTRY=library
 ARG RUST=1.95
 ARG DEBIAN=bookworm
 
