@@ -59,8 +59,13 @@ fn secrets() -> TempDir {
     let scripts = folder.path().join("scripts");
     fs::create_dir(&scripts).unwrap();
     fs::copy(path("scripts/secrets"), scripts.join("secrets")).unwrap();
-    run(&mut Command::new(scripts.join("secrets")));
+    make_secrets(&folder);
     folder
+}
+
+/// Runs the script there. By bash: a file that was just written can't be executed while another test forks with it open.
+fn make_secrets(folder: &TempDir) {
+    run(Command::new("bash").arg(folder.path().join("scripts/secrets")));
 }
 
 /// Every file and its text under a folder.
@@ -91,7 +96,7 @@ fn check(files: &[(PathBuf, String)], gateway: &str, secrets: (&str, &Path)) {
 fn secrets_are_made_once() {
     let folder = secrets();
     let made = files(&folder.path().join("secrets"));
-    run(&mut Command::new(folder.path().join("scripts/secrets")));
+    make_secrets(&folder);
     assert_eq!(files(&folder.path().join("secrets")), made);
     let wanted: BTreeSet<String> =
         entries(&compose()["secrets"]).map(|(_, secret)| secret["file"].as_str().unwrap().to_owned()).collect();
