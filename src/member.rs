@@ -32,6 +32,8 @@ pub const NAME: &str = "name";
 pub const REMARK: &str = "remark";
 /// A phone number; never shown in full to others ([`crate::mask`]).
 pub const PHONE: &str = "phone";
+/// Most bytes of a contact field's name.
+pub const MAX_FIELD_NAME: usize = 32;
 /// Most characters of one contact field.
 pub const MAX_FIELD: usize = 256;
 /// Most bytes of a business user id.
@@ -81,6 +83,12 @@ impl Profile {
 /// Whether a text can be a business user id.
 pub fn is_user_id(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= MAX_USER_ID && !text.contains(char::is_control)
+}
+
+/// Whether a contact field may be called so: letters a to z, digits and `_`.
+pub fn is_field_name(name: &str) -> bool {
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    (1..=MAX_FIELD_NAME).contains(&name.len()) && name.chars().all(word)
 }
 
 /// A contact field's value, cut to [`MAX_FIELD`]; `None` where nothing is left of it.

@@ -20,7 +20,9 @@ use super::{AdminState, Failure};
 use crate::config::settings::{Scope, Terms};
 use crate::config::units;
 use crate::mask;
-use crate::member::{BoundUser, Contact, MAX_FIELD, MAX_USER_ID, MemberKey, Profile, field_value, is_user_id};
+use crate::member::{
+    BoundUser, Contact, MAX_FIELD, MAX_USER_ID, MemberKey, Profile, field_value, is_field_name, is_user_id,
+};
 use crate::store::{FieldChange, Note, ProfileChange, UserChange};
 
 /// Most contact fields of a member, as far as they are set here; changes that meet may go beyond it by their own.
@@ -29,8 +31,6 @@ const MAX_FIELDS: usize = 32;
 const MAX_TTL: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// How long it is known that a member was forgotten: longer than any message is worked on.
 const FORGOTTEN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
-/// Most bytes of a field's name.
-const MAX_NAME: usize = 32;
 
 /// A member as operators see them.
 #[derive(Debug, Serialize, ToSchema)]
@@ -219,8 +219,7 @@ impl UserPut {
             ));
         }
         let change = |(field, value): (&String, &Option<String>)| {
-            let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-            if field.is_empty() || field.len() > MAX_NAME || !field.chars().all(word) {
+            if !is_field_name(field) {
                 return fault("contact: a field's name is of a to z, 0 to 9 and _, at most 32 of them");
             }
             let change = match value {

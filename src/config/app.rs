@@ -24,7 +24,7 @@ pub(super) const SECTIONS: [&str; 10] =
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a chat's robot may send unless it is said otherwise: WeCom's own limit.
-const ROBOT_PACE: Pace = Pace { limit: 20, window: Duration::from_secs(60) };
+pub(crate) const ROBOT_PACE: Pace = Pace { limit: 20, window: Duration::from_secs(60) };
 
 /// An app file as read: what the checks across files need, and the app itself, unless it lacks what makes its kind.
 pub(super) struct AppFile {

@@ -201,7 +201,7 @@ fn admin_token(t: &mut Table) -> Option<AdminToken> {
 
 fn wecom(t: &mut Table) -> WeCom {
     let api_base = t.parsed_unseen("api_base", api_base).unwrap_or_else(official_api);
-    let listed = t.strings("webhook_hosts").unwrap_or_else(|| vec!["qyapi.weixin.qq.com".into()]);
+    let listed = t.strings("webhook_hosts").unwrap_or_else(|| vec![OFFICIAL_HOST.into()]);
     let mut webhook_hosts = Vec::with_capacity(listed.len());
     for (i, host) in listed.iter().enumerate() {
         match Host::parse(host.trim()) {

@@ -44,12 +44,13 @@ use std::sync::Arc;
 
 pub use alone::alone;
 use app::AppFile;
+pub(crate) use app::ROBOT_PACE;
 use expand::Environment;
 use faults::Ledger;
 pub use faults::{Fault, Faults, FileRead};
 use reader::Source;
 pub(crate) use reader::nearest;
-pub(crate) use route::is_loopback;
+pub(crate) use route::{OFFICIAL_HOST, is_loopback};
 pub use settings::Settings;
 
 /// Reads `gateway.toml` at `path` and the apps beside it.

@@ -17,7 +17,7 @@ use crate::model::{RouteDigest, Secret};
 const COPY: &str = "copy the whole URL, \"https://…/cgi-bin/webhook/send?key=…\", from the robot's page";
 
 /// WeCom's own host; others, listed in `webhook_hosts`, may have paths of their own.
-pub(super) const OFFICIAL_HOST: &str = "qyapi.weixin.qq.com";
+pub(crate) const OFFICIAL_HOST: &str = "qyapi.weixin.qq.com";
 /// Where its robots take messages (documentation of group robots).
 const SEND_PATH: &str = "/cgi-bin/webhook/send";
 

@@ -1,19 +1,12 @@
 //! What is sound but can hardly be meant, in an app's rules and its robots, and around them: hints, never faults.
 
-use std::time::Duration;
-
 use url::Url;
 use uuid::Uuid;
 
-use crate::config::Settings;
 use crate::config::settings::{Action, App, AppKind, Audience, Binding, Chat, Command, Manners, Push, Rules};
+use crate::config::{OFFICIAL_HOST, ROBOT_PACE, Settings};
+use crate::member::{MAX_FIELD_NAME, is_field_name};
 use crate::store::Pace;
-
-/// Longest name of a contact field, in bytes, as the API takes it.
-const FIELD: usize = 32;
-/// What WeCom takes for one group robot (document/path/91770), and where; elsewhere somebody else decides.
-const ROBOT_PACE: Pace = Pace { limit: 20, window: Duration::from_secs(60) };
-const WECOM: &str = "qyapi.weixin.qq.com";
 
 /// Hints at an app's rules, one sentence each.
 pub(super) fn of_rules(App { id, rules, .. }: &App) -> Vec<String> {
@@ -26,7 +19,7 @@ pub(super) fn of_rules(App { id, rules, .. }: &App) -> Vec<String> {
 /// Hints at the robots of an app's chats, one sentence each.
 pub(super) fn of_robots(App { id, chats, .. }: &App) -> Vec<String> {
     let of_chat = |chat: &Chat| {
-        let url = Url::parse(chat.webhook()?.url.expose()).ok().filter(|url| url.host_str() == Some(WECOM))?;
+        let url = Url::parse(chat.webhook()?.url.expose()).ok().filter(|url| url.host_str() == Some(OFFICIAL_HOST))?;
         let key = url.query_pairs().find(|(name, _)| name == "key").map(|(_, key)| key.into_owned());
         let no_uuid = key.is_some_and(|key| Uuid::try_parse(&key).is_err());
         let key =
@@ -94,15 +87,14 @@ fn of_binding(Binding { pattern, action, terms }: &Binding) -> Vec<String> {
     if terms.unbind || matches!(action, Some(Action::Http(_))) {
         return Vec::new();
     }
-    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let hint = |name: &str| {
         match name {
         "user_id" => Some(
             "a binding keeps its capture \"user_id\" as a contact field, not as the user id: that an action of type \"http\" answers"
                 .to_owned(),
         ),
-        name if name.len() > FIELD || !name.chars().all(word) => Some(format!(
-            "a binding keeps its capture {name:?} under a name that the API does not take: write at most {FIELD} of a to z, 0 to 9 \
+        name if !is_field_name(name) => Some(format!(
+            "a binding keeps its capture {name:?} under a name that the API does not take: write at most {MAX_FIELD_NAME} of a to z, 0 to 9 \
              and _"
         )),
         _ => None,
