@@ -12,7 +12,7 @@ use crate::model::{Delivery, Lane, MessageKey, Outcome, first_id, now_ms, resend
 use crate::push::is_set;
 use crate::records::{EndedDelivery, Records, RecordsError};
 use crate::setup::InForce;
-use crate::store::{ByHand, ChildChange, Line, Operated, Operation, SharedStore, Stage, StoreError, Turn};
+use crate::store::{ByHand, ChildChange, Line, Operated, Operation, SharedStore, Stage, StoreError};
 use crate::task::PushState;
 
 /// Why nothing was done.
@@ -174,14 +174,13 @@ impl Hands {
         let detail = json!({"delivery": id, "action": action.as_str(), "by": by, "resent_as": resent_as});
         told.extend(detail.as_object().cloned().unwrap_or_default());
         let setup = self.in_force.now();
-        let weight = setup.routes.of(&app, &chat).map_or(1, |route| route.weight);
         Operation {
             id: uuid::Uuid::now_v7().simple().to_string(),
             lane: Lane::of_chat(&app, &chat),
             keep: setup.settings.database.retain,
             child,
             delivery_id: id,
-            turn: Turn { weight, head_start: setup.settings.sender.head_start },
+            turn: setup.turn(&app, &chat),
             depth_limit: setup.settings.store.lane_depth,
             lines: vec![Line { stage: Stage::Operated, request_id, key, detail: told }],
             resend,

@@ -1,6 +1,7 @@
 //! The operators' listener over real HTTP, on the embedded store and real records: what the steps of a message leave
 //! in the journal is what an operator finds, whoever asks wrongly gets the one shape of error.
 
+mod changes;
 pub mod desk;
 mod operate;
 mod users;

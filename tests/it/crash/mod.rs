@@ -9,6 +9,7 @@
 //! Always: gateways are spawned binaries ([`process`]), WeCom and the team's service live here and see everything; the
 //! verdict is by what those two saw and by what the operators' API says of every message ([`verdict`]).
 
+mod changes;
 mod copies;
 mod counting;
 pub mod fleet;

@@ -3,6 +3,7 @@
 mod archive;
 mod away;
 mod care;
+mod changes;
 mod results;
 mod size;
 mod stats;
