@@ -126,6 +126,11 @@ impl Hands {
         self.operate(Ended { known, ..ended }, resend, action, by, told).await
     }
 
+    /// Whether [`ByHand::Resend`] would be taken now, but for a chat that is full.
+    pub fn may_send_again(&self, known: &EndedDelivery) -> bool {
+        may_be_ended(known).is_ok() && self.again(known).is_ok()
+    }
+
     /// What a task says of its delivery to a set; of chats it says no more than the records do.
     async fn known(&self, Ended { id, key, .. }: &Ended) -> Result<Option<PushState>, StoreError> {
         let [_, chat, ..] = key.parts();

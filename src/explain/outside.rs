@@ -1,6 +1,7 @@
 //! What a callback shows before it is opened: where it was sent, how, how much of it, and with what header.
 
 use axum::http::Method;
+use jiff::Timestamp;
 
 use super::{Diagnosis, Fault, Scene, Steps, sealed};
 use crate::config::nearest;
@@ -68,8 +69,8 @@ fn logged(line: &str) -> Option<(&str, &str)> {
 fn logged_at(line: &str) -> Option<i64> {
     let before = line.split('"').next().unwrap_or_default();
     let time = before.split_once('[')?.1.split_once(']')?.0;
-    let at = jiff::Zoned::strptime("%d/%b/%Y:%H:%M:%S %z", time).ok()?;
-    Some(at.timestamp().as_millisecond())
+    let at = Timestamp::strptime("%d/%b/%Y:%H:%M:%S %z", time).ok()?;
+    Some(at.as_millisecond())
 }
 
 /// The word for an app's kind in its file.
