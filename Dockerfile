@@ -14,13 +14,14 @@ ARG REGISTRY=library
 ARG RUST=1.95
 ARG DEBIAN=bookworm
 
-# The commit, read from the three places where git writes it, if they are there; a file of its own, so that what else moves there
-# compiles nothing again.
+# The commit, read from the places where git writes it, if they are there. It goes on as a file of its own: what else moves in
+# them compiles nothing again.
 FROM ${REGISTRY}/debian:${DEBIAN}-slim AS commit
-COPY Cargo.toml .gi[t] /git/
-RUN cd /git && head="$(cat HEAD 2>/dev/null || true)" && ref="${head#ref: }" \
-    && { if [ "$ref" = "$head" ]; then echo "$head"; else cat "$ref" 2>/dev/null || sed -n "s|^\([0-9a-f]*\) $ref\$|\1|p" packed-refs; fi; } \
-    | cut -c-12 > /commit
+WORKDIR /git
+COPY Cargo.toml .gi[t] ./
+RUN touch HEAD && read -r commit ref < HEAD; \
+    test -z "$ref" || commit="$(cat "$ref" 2>/dev/null || grep --no-messages " $ref\$" packed-refs)"; \
+    printf '%.12s' "$commit" > /commit
 
 FROM ${REGISTRY}/rust:${RUST}-${DEBIAN} AS build
 WORKDIR /src
