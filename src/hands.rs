@@ -12,7 +12,7 @@ use crate::model::{Delivery, Lane, MessageKey, Outcome, first_id, now_ms, resend
 use crate::push::is_set;
 use crate::records::{EndedDelivery, Records, RecordsError};
 use crate::setup::InForce;
-use crate::store::{ByHand, ChildChange, Line, Operated, Operation, SharedStore, Stage, StoreError, Turn};
+use crate::store::{ByHand, ChildChange, Line, Operated, Operation, SharedStore, Stage, StoreError};
 use crate::task::PushState;
 
 /// Why nothing was done.
@@ -126,6 +126,11 @@ impl Hands {
         self.operate(Ended { known, ..ended }, resend, action, by, told).await
     }
 
+    /// Whether [`ByHand::Resend`] would be taken now, but for a chat that is full.
+    pub fn may_send_again(&self, known: &EndedDelivery) -> bool {
+        may_be_ended(known).is_ok() && self.again(known).is_ok()
+    }
+
     /// What a task says of its delivery to a set; of chats it says no more than the records do.
     async fn known(&self, Ended { id, key, .. }: &Ended) -> Result<Option<PushState>, StoreError> {
         let [_, chat, ..] = key.parts();
@@ -174,14 +179,13 @@ impl Hands {
         let detail = json!({"delivery": id, "action": action.as_str(), "by": by, "resent_as": resent_as});
         told.extend(detail.as_object().cloned().unwrap_or_default());
         let setup = self.in_force.now();
-        let weight = setup.routes.of(&app, &chat).map_or(1, |route| route.weight);
         Operation {
             id: uuid::Uuid::now_v7().simple().to_string(),
             lane: Lane::of_chat(&app, &chat),
             keep: setup.settings.database.retain,
             child,
             delivery_id: id,
-            turn: Turn { weight, head_start: setup.settings.sender.head_start },
+            turn: setup.turn(&app, &chat),
             depth_limit: setup.settings.store.lane_depth,
             lines: vec![Line { stage: Stage::Operated, request_id, key, detail: told }],
             resend,

@@ -9,15 +9,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use serde_json::json;
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::config::settings::{self, Settings};
 use crate::config::{self, Files, Unfit};
-use crate::model::now_ms;
+use crate::model::{MessageKey, now_ms};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
+use crate::store::{ChangeKind, Line, SharedStore, Turn, Who};
 
 /// One configuration, ready to work by.
 pub struct Setup {
@@ -58,6 +60,12 @@ impl Setup {
         let apps = settings.apps.iter().map(ready).collect::<Result<_, _>>()?;
         let routes = Arc::new(Routes::new(&settings));
         Ok(Self { routes, settings: Arc::new(settings), apps, read_at: now_ms(), needs_restart })
+    }
+
+    /// The turn of a chat's lane, as it is configured.
+    pub fn turn(&self, app: &str, chat: &str) -> Turn {
+        let weight = self.routes.of(app, chat).map_or(1, |route| route.weight);
+        Turn { weight, head_start: self.settings.sender.head_start }
     }
 }
 
@@ -124,16 +132,19 @@ pub enum ReloadError {
 }
 
 /// Reads the configuration again and puts it in force: all of it, or nothing.
+///
+/// Who did stands in the trail of changes as far as the store takes the line: what is in force hangs on no store.
 pub struct Reloader {
     in_force: Arc<InForce>,
+    store: SharedStore,
     file: Option<PathBuf>,
     one_at_a_time: Mutex<()>,
 }
 
 impl Reloader {
-    /// Of the setup that was read from `file`.
-    pub fn new(in_force: Arc<InForce>, file: Option<PathBuf>) -> Self {
-        Self { in_force, file, one_at_a_time: Mutex::default() }
+    /// Of the setup that was read from `file`; what it takes is told in `store`'s journal.
+    pub fn new(in_force: Arc<InForce>, file: Option<PathBuf>, store: SharedStore) -> Self {
+        Self { in_force, store, file, one_at_a_time: Mutex::default() }
     }
 
     /// Reads the files every `server.watch`, and takes what they say when that changed; until `stop`.
@@ -146,7 +157,7 @@ impl Reloader {
         while stop.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
             let looked = self.differs().await;
             if looked != told && looked.is_some() {
-                let _ = self.reload("watch").await;
+                let _ = self.reload(Who::WATCH).await;
             }
             told = looked;
         }
@@ -159,21 +170,34 @@ impl Reloader {
         (now != self.in_force.settings().files).then_some(now)
     }
 
-    /// Reads it now; `by` is who asked, for the log.
+    /// Reads it now, because `who` asks for it.
     ///
     /// # Errors
     /// [`ReloadError`]; what was in force stays.
-    pub async fn reload(&self, by: &str) -> Result<Reloaded, ReloadError> {
+    pub async fn reload(&self, who: Who<'_>) -> Result<Reloaded, ReloadError> {
         let _one = self.one_at_a_time.lock().await;
-        let reloaded = self.read_and_swap().await;
+        let (reloaded, by) = (self.read_and_swap().await, who.by);
         match &reloaded {
             Ok(done) if done.is_empty() => info!(by, "the configuration was read again; nothing changed"),
-            Ok(Reloaded { changed, added, removed, needs_restart }) => {
+            Ok(done @ Reloaded { changed, added, removed, needs_restart }) => {
                 info!(by, ?changed, ?added, ?removed, ?needs_restart, "a new configuration is in force");
+                self.tell(who, done).await;
             }
             Err(error) => error!(by, %error, "the configuration was not taken; what was in force stays"),
         }
         reloaded
+    }
+
+    /// Leaves the line of what was taken: of this process alone, each reads its own files.
+    async fn tell(&self, who: Who<'_>, Reloaded { changed, added, removed, needs_restart }: &Reloaded) {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let detail = json!({"changed": changed, "added": added, "removed": removed, "needs_restart": needs_restart,
+            "host": host, "process": std::process::id()});
+        let id = uuid::Uuid::now_v7().simple().to_string();
+        let line = Line::change(id, ChangeKind::Configuration, who, MessageKey::new("", "", "", ""), detail);
+        if let Err(error) = self.store.note_change(line).await {
+            warn!(by = who.by, %error, "who changed the configuration stands in this log alone");
+        }
     }
 
     async fn read_and_swap(&self) -> Result<Reloaded, ReloadError> {

@@ -14,6 +14,7 @@ use subtle::ConstantTimeEq;
 use super::local::is_local;
 use super::{AdminState, Failure};
 use crate::config::settings::{AdminToken, Scope};
+use crate::store::Who;
 
 /// Why somebody was turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,13 @@ pub(super) struct Operator {
     pub name: String,
     /// What it may do.
     pub scope: Scope,
+}
+
+impl Operator {
+    /// As the trail of changes names them.
+    pub fn who(&self) -> Who<'_> {
+        Who::operator(&self.name)
+    }
 }
 
 /// Lets those in who have a scope, and tells handlers who it is.

@@ -109,15 +109,16 @@ pub(super) async fn one(
     path: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<ChatItem>, Failure> {
     let Path((app, chat)) = path?;
-    known(&state, &app, &chat).await.map(Json)
+    let status = known(&state, &app, &chat).await?;
+    Ok(Json(item(&state, status, now_ms())))
 }
 
 /// A chat that is configured or holds something, or any of an app that needs no entries.
-pub(super) async fn known(state: &AdminState, app: &str, chat: &str) -> Result<ChatItem, Failure> {
+pub(super) async fn known(state: &AdminState, app: &str, chat: &str) -> Result<ChatStatus, Failure> {
     let settings = state.settings();
     let is_sure = settings.apps.get(app).is_some_and(|app| app.chats.contains_key(chat) || has_any_chat(app));
     let status = status(state, app, chat).await?.filter(|status| is_sure || leaves_a_trace(status));
-    status.map(|status| item(state, status, now_ms())).ok_or_else(unknown_chat)
+    status.ok_or_else(unknown_chat)
 }
 
 /// A chat that was known a moment ago, whatever is left of it.

@@ -70,7 +70,7 @@ pub(super) async fn reload(
     State(state): State<AdminState>,
     Extension(who): Extension<Operator>,
 ) -> Result<Json<Reloaded>, Failure> {
-    state.reloader.reload(&who.name).await.map(Json).map_err(|error| match error {
+    state.reloader.reload(who.who()).await.map(Json).map_err(|error| match error {
         ReloadError::Files(Unfit::NeedsRestart { .. }) => {
             Failure::new(StatusCode::CONFLICT, "needs_restart", error.to_string())
         }

@@ -11,6 +11,7 @@
 
 mod apps;
 mod auth;
+mod changes;
 mod chats;
 mod configuration;
 mod console;
@@ -144,6 +145,7 @@ fn groups() -> [(Scope, OpenApiRouter<AdminState>); 3] {
         .routes(routes!(sessions::get))
         .routes(routes!(stats::day))
         .routes(routes!(apps::list))
+        .routes(routes!(changes::list))
         .routes(routes!(openapi::get));
     let pushing = OpenApiRouter::default()
         .routes(routes!(push::post).layer(DefaultBodyLimit::max(push::MOST_BYTES)))
@@ -167,6 +169,11 @@ fn probing() -> OpenApiRouter<AdminState> {
         .routes(routes!(probes::metrics))
 }
 
+/// A new id, of an answer or a change.
+fn new_id() -> String {
+    uuid::Uuid::now_v7().simple().to_string()
+}
+
 async fn no_such_path() -> Failure {
     Failure::new(StatusCode::NOT_FOUND, "not_found", "nothing here; the console is at /, the API under /api/v1")
 }
@@ -177,7 +184,7 @@ async fn no_such_method() -> Failure {
 
 /// Names every answer, and writes the errors that inner layers left in it ([`Failure`]).
 async fn with_request_ids(request: Request, next: Next) -> Response {
-    let request_id = uuid::Uuid::now_v7().simple().to_string();
+    let request_id = new_id();
     let mut response = next.run(request).await;
     let Some(error) = response.extensions_mut().remove::<ApiError>() else {
         return with_request_id(response, &request_id);

@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 use tracing::info;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -15,30 +16,28 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use super::auth::Operator;
 use super::chats::{ChatItem, known, shown};
 use super::object::Object;
-use super::{AdminState, Failure};
+use super::{AdminState, Failure, new_id};
 use crate::hands::Done;
-use crate::model::{Lane, Outcome};
-use crate::store::{ByHand, Tuning, Turn};
+use crate::model::{Lane, MessageKey, Outcome};
+use crate::store::{ByHand, ChangeKind, ChatStatus, Line, Tuning, from_to};
 
 /// What is changed of a chat. Null takes it back to the configuration; what is not there stays as it is.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(min_properties = 1)]
 pub(super) struct ChatPatch {
     /// By how much its deliveries come before those of others.
-    #[serde(default, deserialize_with = "said", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 100)]
     weight: Option<Option<u32>>,
     /// Whether its deliveries wait until it is taken back.
-    #[serde(default, deserialize_with = "said", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<bool>)]
     paused: Option<Option<bool>>,
     /// Only false can be set: it is sent to again.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = only_false, required = false)]
     dead: Option<bool>,
     /// As the admins' commands do: whether its members are not answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = bool, required = false)]
     muted: Option<bool>,
 }
@@ -66,6 +65,18 @@ impl ChatPatch {
             }
             _ => Ok(self),
         }
+    }
+
+    /// What it changes of a chat, for the trail.
+    fn told(&self, before: &ChatStatus) -> Map<String, Value> {
+        let Self { weight, paused, dead, muted } = self;
+        let told = [
+            ("weight", weight.map(|to| from_to(before.weight, to))),
+            ("paused", paused.map(|to| from_to(before.paused, to.unwrap_or_default()))),
+            ("dead", dead.map(|to| from_to(before.dead.is_some(), to))),
+            ("muted", muted.map(|to| from_to(before.muted, to))),
+        ];
+        told.into_iter().filter_map(|(what, told)| Some((what.to_owned(), told?))).collect()
     }
 }
 
@@ -96,23 +107,20 @@ pub(super) async fn chat(
 ) -> Result<Json<ChatItem>, Failure> {
     let (Path((app, chat)), Object(patch)) = (path?, body?);
     let patch = patch.checked()?;
-    // Numbers and flags: writing them cannot fail.
-    let change = serde_json::to_string(&patch).unwrap_or_default();
+    let told = Value::Object(patch.told(&known(&state, &app, &chat).await?));
+    let of = MessageKey::new(&app, &chat, "", "");
     let ChatPatch { weight, paused, dead, muted } = patch;
-    known(&state, &app, &chat).await?;
-    let lane = Lane::of_chat(&app, &chat);
-    if let Some(muted) = muted {
-        state.store.members().mute(&lane, muted).await?;
-    }
     let tuning = Tuning {
-        lane,
+        lane: Lane::of_chat(&app, &chat),
         weight,
         paused: paused.map(Option::unwrap_or_default),
         revive: dead == Some(false),
-        turn: configured_turn(&state, &app, &chat),
+        muted,
+        turn: state.in_force.now().turn(&app, &chat),
+        change: Line::change(new_id(), ChangeKind::Chat, who.who(), of, told.clone()),
     };
     state.store.tune(tuning).await?;
-    info!(by = who.name, app, chat_id = chat, change, "an operator changed a chat");
+    info!(by = who.name, app, chat_id = chat, change = %told, "an operator changed a chat");
     shown(&state, &app, &chat).await.map(Json)
 }
 
@@ -179,9 +187,4 @@ pub(super) async fn delivery(
         "an operator ended a delivery"
     );
     Ok(Json(EndedByHand { id, action: action.as_str(), state: now, resent_as }))
-}
-
-fn configured_turn(state: &AdminState, app: &str, chat: &str) -> Turn {
-    let weight = state.routes().of(app, chat).map_or(1, |route| route.weight);
-    Turn { weight, head_start: state.settings().sender.head_start }
 }

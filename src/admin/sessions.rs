@@ -3,18 +3,20 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tracing::info;
 use utoipa::ToSchema;
 
-use super::{AdminState, Failure};
+use super::auth::Operator;
+use super::{AdminState, Failure, new_id};
 use crate::config::settings;
 use crate::model::{SessionKey, SessionTurn};
+use crate::store::{ChangeKind, Line};
 
 /// How long the store knows that a session was forgotten: longer than any message is worked on, and than the journal
 /// takes to say it to the archive.
@@ -90,11 +92,17 @@ pub(super) async fn get(State(state): State<AdminState>, named: Named) -> Result
         (status = 503, description = "`store_unavailable`")
     )
 )]
-pub(super) async fn delete(State(state): State<AdminState>, named: Named) -> Result<StatusCode, Failure> {
+pub(super) async fn delete(
+    State(state): State<AdminState>,
+    Extension(who): Extension<Operator>,
+    named: Named,
+) -> Result<StatusCode, Failure> {
     let Path((app, chat, sender)) = named?;
     let (bounds, key) = find(&state, &app, &chat, &sender)?;
-    state.store.forget_session(&key, bounds.keep.max(FORGOTTEN_FOR)).await?;
-    info!(%app, chat_id = %chat, sender_key = %sender, "a session was forgotten on demand");
+    // A session that a chat shares is of no sender.
+    let change = Line::change(new_id(), ChangeKind::SessionForgotten, who.who(), key.line_key(""), json!({}));
+    state.store.forget_session(&key, bounds.keep.max(FORGOTTEN_FOR), change).await?;
+    info!(by = who.name, %app, chat_id = %chat, sender_key = %sender, "a session was forgotten on demand");
     Ok(StatusCode::NO_CONTENT)
 }
 

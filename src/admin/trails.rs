@@ -77,7 +77,9 @@ pub(super) async fn deliveries(
     let Query(Which { state: wanted, limit, cursor }) = which?;
     let part = Part { limit, cursor };
     let states = states(wanted.as_deref())?;
-    Ok(Json(state.records.deliveries(&states, part.from().as_ref(), part.limit()).await?))
+    let page = state.records.deliveries(&states, part.from().as_ref(), part.limit()).await?;
+    let shown = |ended| DeliveryItem { resendable: state.hands.may_send_again(&ended), ..ended.item };
+    Ok(Json(page.map(shown)))
 }
 
 /// The schema of a state that is no good end.

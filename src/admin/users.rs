@@ -11,19 +11,21 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value, json};
 use tracing::info;
 use utoipa::ToSchema;
 
 use super::auth::Operator;
 use super::object::Object;
-use super::{AdminState, Failure};
+use super::{AdminState, Failure, new_id};
 use crate::config::settings::{Scope, Terms};
 use crate::config::units;
 use crate::mask;
 use crate::member::{
     BoundUser, Contact, MAX_FIELD, MAX_USER_ID, MemberKey, Profile, field_value, is_field_name, is_user_id,
 };
-use crate::store::{FieldChange, Note, ProfileChange, UserChange};
+use crate::model::MessageKey;
+use crate::store::{ChangeKind, FieldChange, Line, Note, ProfileChange, UserChange};
 
 /// Most contact fields of a member, as far as they are set here; changes that meet may go beyond it by their own.
 const MAX_FIELDS: usize = 32;
@@ -128,7 +130,9 @@ pub(super) async fn put(
     let known = state.store.members().read_profile(&member).await?;
     let (user, contact) = (put.user(known.user.as_ref())?, put.contact(&known.contact)?);
     let (binds, fields) = (matches!(user, Some(UserChange::Bind { .. })), contact.len());
-    let change = ProfileChange { member, user, contact, upon: None };
+    let of = MessageKey::new(&app, "", &sender, "");
+    let change = Line::change(new_id(), ChangeKind::User, operator.who(), of, put.told());
+    let change = ProfileChange { member, user, contact, upon: None, change: Some(change) };
     state.store.members().change_profile(change).await?;
     info!(by = operator.name, app, sender_key = sender, binds, fields, "an operator changed a member's profile");
     item(&state, app, sender, operator.scope).await.map(Json)
@@ -154,7 +158,9 @@ pub(super) async fn delete(
     who: Who,
 ) -> Result<StatusCode, Failure> {
     let (app, sender) = known(&state, who)?;
-    let was_known = state.store.members().forget_profile(&MemberKey::new(&app, &sender), FORGOTTEN_FOR).await?;
+    let (member, of) = (MemberKey::new(&app, &sender), MessageKey::new(&app, "", &sender, ""));
+    let change = Line::change(new_id(), ChangeKind::UserForgotten, operator.who(), of, json!({}));
+    let was_known = state.store.members().forget_profile(&member, FORGOTTEN_FOR, change).await?;
     state.store.drop_note(&Note::contact(&app, &sender), None).await?;
     info!(by = operator.name, app, sender_key = sender, was_known, "an operator forgot a member");
     Ok(StatusCode::NO_CONTENT)
@@ -207,6 +213,15 @@ impl UserPut {
             None if self.contact.is_empty() => fault("nothing to change: write user_id or contact"),
             None => Ok(None),
         }
+    }
+
+    /// What it changes, for the trail: never what anything says, which is to be gone once the member is forgotten.
+    fn told(&self) -> Value {
+        let mut told = Map::new();
+        let word = |id: &Option<String>| if id.is_some() { "set" } else { "removed" };
+        told.extend(self.user_id.as_ref().map(|id| ("user_id".to_owned(), word(id).into())));
+        told.extend(self.contact.iter().map(|(field, value)| (format!("contact.{field}"), word(value).into())));
+        Value::Object(told)
     }
 
     fn contact(&self, now: &Contact) -> Result<Vec<(String, FieldChange)>, Failure> {

@@ -57,7 +57,7 @@ impl Parts {
         let records = records.telling_results(settings.kafka.is_some());
         let copies = Arc::new(Copies::new(settings.database.zone.clone()));
         let in_force = InForce::new(settings)?;
-        let reloader = Arc::new(Reloader::new(in_force.clone(), file));
+        let reloader = Arc::new(Reloader::new(in_force.clone(), file, store.clone()));
         let settings = in_force.settings();
         let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
         let clients =

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use super::voice::say;
 use super::{ConfigFile, FAILED, Failure, MISCONFIGURED, load, runtime};
 use crate::explain::{Asked, Explanation, State, Step, explain};
-use crate::model::now_ms;
 
 /// What `explain` is asked.
 #[derive(Debug, clap::Args)]
@@ -29,7 +28,7 @@ pub(super) struct Options {
     /// A header of a plain JSON webhook, such as 'X-Webhook-Token: …'.
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// When it came, such as 2026-11-29T08:00:00Z, or in Unix seconds; now, unless said.
+    /// When it came, such as 2026-11-29T08:00:00Z, or in Unix seconds; unless said, the time in --url's line of a log, else now.
     #[arg(long, value_name = "TIME", value_parser = time)]
     received_at: Option<i64>,
     /// Show what the member wrote.
@@ -84,7 +83,7 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
         url: options.url,
         body: options.body.as_deref().map(|file| read(file).map_err(|error| unreadable(file, error))).transpose()?,
         headers: HeaderMap::from_iter(options.headers),
-        at: options.received_at.unwrap_or_else(now_ms),
+        at: options.received_at,
         show_text: options.show_text,
     };
     let explanation = runtime()?.block_on(explain(&settings, &apps, &asked));

@@ -9,6 +9,7 @@ use tracing::{info, warn};
 use super::{Failure, doors, runtime};
 use crate::app::App;
 use crate::config::Settings;
+use crate::store::Who;
 use crate::telemetry::logs;
 
 pub(super) fn run(settings: Settings, file: PathBuf) -> Result<(), Failure> {
@@ -29,7 +30,7 @@ pub(super) fn run(settings: Settings, file: PathBuf) -> Result<(), Failure> {
                 _ = terminate.recv() => break info!("SIGTERM: finishing what is under way"),
                 _ = interrupt.recv() => break info!("SIGINT: finishing what is under way"),
                 // What came of it stands in the log.
-                _ = hangup.recv() => drop(app.reloader().reload("SIGHUP").await),
+                _ = hangup.recv() => drop(app.reloader().reload(Who::SIGNAL).await),
             }
         }
         app.stop().await;

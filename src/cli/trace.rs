@@ -3,12 +3,15 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
-use super::operator::Running;
+use super::operator::{Operator, Running};
 use super::table::{Align, table};
 use super::voice::say;
 use super::{Failure, runtime};
 use crate::config::settings::Scope;
 use crate::zone::Zone;
+
+/// A moment on the clocks of a zone, and how far that is from UTC.
+const MOMENT: &str = "%F %T%.3f %:z";
 
 /// What `trace` is asked for.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,7 +27,7 @@ pub(super) struct Options {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Format {
-    /// A time line, in this machine's zone.
+    /// A time line, in the zone of the gateway's days.
     Text,
     /// As the API answers it.
     Json,
@@ -33,8 +36,8 @@ enum Format {
 /// Prints every message that the id names; that there is none is a failure.
 pub(super) fn run(options: Options) -> Result<(), Failure> {
     let Options { id, format, gateway } = options;
-    let operator = gateway.operator(Scope::Read)?;
-    let found = runtime()?.block_on(operator.get_all(&["messages", &id], &[]))?;
+    let (operator, runtime) = (gateway.operator(Scope::Read)?, runtime()?);
+    let found = runtime.block_on(operator.get_all(&["messages", &id], &[]))?;
     let messages = found["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     if messages.is_empty() {
         let why = "write it whole, as WeCom or the log has it; what is older than [database] retain is forgotten";
@@ -43,11 +46,18 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
     match format {
         Format::Json => say(format_args!("{found:#}"))?,
         Format::Text => {
-            let zone = Zone::system();
+            let zone = runtime.block_on(zone(&operator));
             say(messages.iter().map(|message| in_words(message, &zone)).collect::<Vec<_>>().join("\n"))?;
         }
     }
     Ok(())
+}
+
+/// In which the gateway counts days, as its statistics say; this machine's where they don't.
+async fn zone(operator: &Operator) -> Zone {
+    let stats = operator.get(&["stats"], &[("limit", "1")]).await;
+    let named = stats.ok().and_then(|stats| Zone::named(stats["zone"].as_str()?));
+    named.unwrap_or_else(Zone::system)
 }
 
 /// A message: what it is, and its stages.
@@ -72,7 +82,7 @@ fn in_words(message: &Value, zone: &Zone) -> String {
     let times: Vec<Option<Timestamp>> = stages.iter().map(|stage| time(stage)).collect();
     let before = std::iter::once(None).chain(times.iter().copied());
     let rows = stages.iter().zip(&times).zip(before).map(|((stage, at), before)| {
-        let clock = at.map(|at| zone.at(at.as_millisecond()).strftime("%F %T%.3f").to_string());
+        let clock = at.map(|at| zone.at(at.as_millisecond()).strftime(MOMENT).to_string());
         let after = at.zip(before).map(|(at, before)| spent(at.duration_since(before)));
         let stage_name = stage.get("stage").and_then(Value::as_str).unwrap_or("-");
         vec![
@@ -93,10 +103,17 @@ fn time(stage: &Map<String, Value>) -> Option<Timestamp> {
     stage.get("at")?.as_str()?.parse().ok()
 }
 
-/// `7 ms`, `1.250 s`; the store's clock may go back.
+/// `350 ms`, `1.2 s`, `12 s`, `3 min 5 s`, `2 h 7 min`, as the console has them; the store's clock may go back.
 fn spent(time: SignedDuration) -> String {
     let ms = time.as_millis();
-    if ms.abs() < 1_000 { format!("{ms} ms") } else { format!("{:.3} s", ms as f64 / 1_000.0) }
+    let (sign, seconds) = (if ms < 0 { "-" } else { "" }, ms.abs() / 1_000);
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..10 => format!("{sign}{seconds}.{} s", ms.abs() % 1_000 / 100),
+        10..60 => format!("{sign}{seconds} s"),
+        60..3_600 => format!("{sign}{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{sign}{} h {} min", seconds / 3_600, seconds / 60 % 60),
+    }
 }
 
 /// Everything that a stage says besides its time and name, in its order; what is null, false or empty says nothing.
@@ -112,11 +129,14 @@ fn told(stage: &Map<String, Value>, owner: &str, zone: &Zone) -> String {
             Value::Bool(true) => field.to_owned(),
             Value::String(text) if text.is_empty() => return None,
             Value::String(text) => format!("{field} {text}"),
-            Value::Number(ms) if field.ends_with("_ms") => format!("{} {ms} ms", field.trim_end_matches("_ms")),
+            Value::Number(ms) if field.ends_with("_ms") && ms.as_i64().is_some() => {
+                let time = SignedDuration::from_millis(ms.as_i64().unwrap_or_default());
+                format!("{} {}", field.trim_end_matches("_ms"), spent(time))
+            }
             // A moment in Unix ms, such as `next_at`.
             Value::Number(at) if field.ends_with("_at") && at.as_i64().is_some() => {
                 let at = zone.at(at.as_i64().unwrap_or_default());
-                format!("{} {}", field.trim_end_matches("_at"), at.strftime("%F %T%.3f"))
+                format!("{} {}", field.trim_end_matches("_at"), at.strftime(MOMENT))
             }
             Value::Number(number) => format!("{field} {number}"),
             Value::Array(items) if items.is_empty() => return None,
@@ -153,7 +173,7 @@ mod tests {
                 {"at": "2026-11-29T16:00:00.002Z", "stage": "handled", "request_id": "r1", "rule": "command:query",
                     "reason": null, "redelivered": false, "elapsed_ms": 7, "replies": [{"id": "r1.0", "digest": "d0"}]},
                 {"at": "2026-11-29T16:00:01.502Z", "stage": "settled", "request_id": "r1", "delivery": "r1.0",
-                    "state": "dead", "errcode": 40008, "next_at": 1_796_000_000_000_i64},
+                    "state": "dead", "errcode": 40008, "latency_ms": 1512, "next_at": 1_796_000_000_000_i64},
             ],
         });
         let told = in_words(&message, &Zone::named("Asia/Shanghai").unwrap());
@@ -165,14 +185,30 @@ request   r1
 outcome   dead
 reason    rejected
 
-time                       after  stage      what
-2026-11-29 23:59:59.990           accepted
-2026-11-30 00:00:00.002    12 ms  duplicate  request_id r2
-2026-11-30 00:00:00.002     0 ms  handled    rule command:query, elapsed 7 ms, replies r1.0 (d0)
-2026-11-30 00:00:01.502  1.500 s  settled    delivery r1.0, state dead, errcode 40008, next 2026-11-30 08:53:20.000
+time                            after  stage      what
+2026-11-29 23:59:59.990 +08:00         accepted
+2026-11-30 00:00:00.002 +08:00  12 ms  duplicate  request_id r2
+2026-11-30 00:00:00.002 +08:00   0 ms  handled    rule command:query, elapsed 7 ms, replies r1.0 (d0)
+2026-11-30 00:00:01.502 +08:00  1.5 s  settled    delivery r1.0, state dead, errcode 40008, latency 1.5 s, next 2026-11-30 08:53:20.000 +08:00
 
-1.512 s from the first to the last, times in Asia/Shanghai
+1.5 s from the first to the last, times in Asia/Shanghai
 ";
         assert_eq!(told, want);
+    }
+
+    #[test]
+    fn times_are_told_as_people_read_them() {
+        for (ms, told) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (-7, "-7 ms"),
+            (1_234, "1.2 s"),
+            (-1_234, "-1.2 s"),
+            (59_999, "59 s"),
+            (185_000, "3 min 5 s"),
+            (7_620_000, "2 h 7 min"),
+        ] {
+            assert_eq!(spent(SignedDuration::from_millis(ms)), told, "{ms}");
+        }
     }
 }

@@ -220,7 +220,8 @@ impl Directory {
             return Ok(());
         }
         info!(app, sender_key = person.id, fields = contact.len(), "WeCom told who a contact is");
-        let change = ProfileChange { member: MemberKey::new(app, &person.id), user: None, contact, upon: None };
+        let change =
+            ProfileChange { member: MemberKey::new(app, &person.id), user: None, contact, upon: None, change: None };
         self.store.members().change_profile(change).await.map(drop)
     }
 }

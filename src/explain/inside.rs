@@ -45,7 +45,7 @@ fn message(steps: &mut Steps, scene: &Scene<'_>, app: &App, plain: &[u8]) -> Opt
     };
     steps.holds("payload", format!("{dialect}, a message of type {:?}", payload.msg_type));
     let carries = carried(&payload);
-    match judge::message(app, payload, plain, REQUEST, scene.asked.at) {
+    match judge::message(app, payload, plain, REQUEST, scene.arrival.at) {
         Ok(message) => {
             steps.holds("ids", carries);
             Some(message)

@@ -31,6 +31,7 @@ use crate::config::settings::{App, AppKind};
 use crate::ingress::body;
 use crate::ingress::judge::{self, Judged, Received, judge};
 use crate::ingress::refusal::Refusal;
+use crate::model::now_ms;
 use outside::Target;
 
 /// A callback to be explained.
@@ -43,8 +44,8 @@ pub struct Asked {
     pub body: Option<Bytes>,
     /// As far as they matter: a plain webhook's own.
     pub headers: HeaderMap,
-    /// When it came, Unix ms.
-    pub at: i64,
+    /// When it came, Unix ms; else when the log's line says that it was answered, else now.
+    pub at: Option<i64>,
     /// Whether the member's text may be shown.
     pub show_text: bool,
 }
@@ -58,7 +59,7 @@ pub struct Explanation {
     pub method: String,
     /// Whether the gateway would answer 200, and act (or the URL verification would pass).
     pub acts: bool,
-    /// What it would answer, were it to come now.
+    /// What it would answer, were it to come then.
     pub status: u16,
     /// The error's code, where it is refused.
     pub code: Option<&'static str>,
@@ -196,8 +197,35 @@ struct Scene<'a> {
     apps: &'a Path,
     asked: &'a Asked,
     target: Target<'a>,
+    arrival: Arrival,
     method: Method,
     body: &'a [u8],
+}
+
+/// When a callback came.
+#[derive(Clone, Copy)]
+struct Arrival {
+    /// Unix ms.
+    at: i64,
+    /// Whose clock says so, in a sentence.
+    clock: &'static str,
+}
+
+impl Arrival {
+    fn of(asked: &Asked, target: &Target<'_>) -> Self {
+        match (asked.at, target.at) {
+            (Some(at), _) => Self { at, clock: "the time that you gave" },
+            (None, Some(at)) => Self { at, clock: "the clock of the proxy, by its log" },
+            (None, None) => Self { at: now_ms(), clock: Self::THIS_MACHINE },
+        }
+    }
+
+    const THIS_MACHINE: &str = "this machine's clock";
+
+    /// Whether nobody said when it came.
+    fn is_now(self) -> bool {
+        self.clock == Self::THIS_MACHINE
+    }
 }
 
 impl Scene<'_> {
@@ -233,9 +261,8 @@ impl Scene<'_> {
         let server = &self.settings.server;
         let body = Body::from(self.asked.body.clone().unwrap_or_default());
         let body = body::read(body, server.max_body, Instant::now() + server.deadline).await?;
-        let Asked { headers, at, .. } = self.asked;
-        let received =
-            Received { method: &self.method, app: &app, query: self.target.query, headers, body: &body, at: *at };
+        let (headers, at) = (&self.asked.headers, self.arrival.at);
+        let received = Received { method: &self.method, app: &app, query: self.target.query, headers, body: &body, at };
         judge(self.settings, &received, REQUEST)
     }
 }
@@ -245,12 +272,14 @@ const REQUEST: &str = "explain";
 
 /// Explains what `asked` would come to under `settings`, whose app files lie in the folder `apps`.
 pub async fn explain(settings: &Settings, apps: &Path, asked: &Asked) -> Explanation {
+    let target = Target::of(&asked.url);
     let scene = Scene {
         settings,
         apps,
         asked,
-        target: Target::of(&asked.url),
-        method: if asked.body.is_some() || Target::of(&asked.url).is_of_message() { Method::POST } else { Method::GET },
+        arrival: Arrival::of(asked, &target),
+        method: if asked.body.is_some() || target.is_of_message() { Method::POST } else { Method::GET },
+        target,
         body: asked.body.as_deref().unwrap_or_default(),
     };
     let mut steps = Steps::default();

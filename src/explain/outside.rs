@@ -1,6 +1,7 @@
 //! What a callback shows before it is opened: where it was sent, how, how much of it, and with what header.
 
 use axum::http::Method;
+use jiff::Timestamp;
 
 use super::{Diagnosis, Fault, Scene, Steps, sealed};
 use crate::config::nearest;
@@ -15,6 +16,8 @@ use crate::wecom::envelope;
 pub(super) struct Target<'a> {
     /// As a line of an access log names it.
     pub method: Option<&'a str>,
+    /// When that line says that it was answered, Unix ms.
+    pub at: Option<i64>,
     /// `None` where only a query is known.
     pub path: Option<&'a str>,
     pub query: &'a str,
@@ -22,7 +25,9 @@ pub(super) struct Target<'a> {
 
 impl<'a> Target<'a> {
     pub fn of(url: &'a str) -> Self {
-        let (method, url) = logged(url).map_or((None, url.trim()), |(method, url)| (Some(method), url));
+        let line = url;
+        let (method, url) = logged(line).map_or((None, line.trim()), |(method, url)| (Some(method), url));
+        let at = method.and_then(|_| logged_at(line));
         let is_scheme = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic());
         let local = match url.split_once("://") {
             Some((scheme, rest)) if is_scheme(scheme) => rest.find(['/', '?']).map_or("/", |at| &rest[at..]),
@@ -33,7 +38,7 @@ impl<'a> Target<'a> {
             None if local.starts_with('/') => (local, ""),
             None => ("", local),
         };
-        Self { method, path: Some(path).filter(|path| !path.is_empty()), query }
+        Self { method, at, path: Some(path).filter(|path| !path.is_empty()), query }
     }
 
     /// Whether it is a message's: it has everything of a callback but the `echostr` of a verification.
@@ -58,6 +63,14 @@ fn logged(line: &str) -> Option<(&str, &str)> {
         let (method, target) = request(part)?;
         Some((&part[..method], &part[method + 1..method + 1 + target]))
     })
+}
+
+/// The time in a line of the combined format: `10.0.0.7 - - [30/Nov/2026:13:10:02 +0800] "POST …`.
+fn logged_at(line: &str) -> Option<i64> {
+    let before = line.split('"').next().unwrap_or_default();
+    let time = before.split_once('[')?.1.split_once(']')?.0;
+    let at = Timestamp::strptime("%d/%b/%Y:%H:%M:%S %z", time).ok()?;
+    Some(at.as_millisecond())
 }
 
 /// The word for an app's kind in its file.
@@ -196,7 +209,10 @@ mod tests {
         let line = "10.0.0.7 - - [30/Nov/2026:13:10:02 +0800] \"POST /callback/a?x=%2B HTTP/1.1\" 403 98 \"-\" \"Mozilla/4.0\"";
         let logged = Target::of(line);
         assert_eq!((logged.method, logged.path, logged.query), (Some("POST"), Some("/callback/a"), "x=%2B"));
-        assert_eq!(Target::of("GET /callback/a?x=1 HTTP/2.0").path, Some("/callback/a"));
+        assert_eq!(logged.at, Some(1_796_015_402_000));
+        assert_eq!(Target::of(&line.replace("30/Nov", "31/Nov")).at, None);
+        let bare = Target::of("GET /callback/a?x=1 HTTP/2.0");
+        assert_eq!((bare.path, bare.at), (Some("/callback/a"), None));
         assert_eq!(of("?x=1"), (None, "x=1"));
         assert_eq!(of("x=1&u=http://y"), (None, "x=1&u=http://y"));
     }

@@ -222,7 +222,8 @@ const HALF_HOUR: u64 = 1800;
 
 fn clock(steps: &mut Steps, scene: &Scene<'_>, sealed: &Sealed) {
     let Ok(timestamp) = sealed.timestamp.parse::<i64>() else { return };
-    let (max_skew, now) = (scene.settings.dedup.max_skew, scene.asked.at / 1000);
+    let (max_skew, arrival) = (scene.settings.dedup.max_skew, scene.arrival);
+    let (now, clock) = (arrival.at / 1000, arrival.clock);
     let off = timestamp.abs_diff(now);
     if fresh(timestamp, now, max_skew).is_ok() {
         let checked = if max_skew.is_some() { "" } else { "; dedup.max_skew is off" };
@@ -236,17 +237,18 @@ fn clock(steps: &mut Steps, scene: &Scene<'_>, sealed: &Sealed) {
     } else if timestamp > now {
         let limit = span(MAX_AHEAD.as_secs());
         let says = format!(
-            "the timestamp is {} ahead of this machine's clock, {limit} are taken; WeCom's clock is right, so this one is slow{zone}",
+            "the timestamp is {} ahead of {clock}, {limit} are taken; WeCom's clock is right, so this one is slow{zone}",
             span(off)
         );
         (says, look.to_owned())
     } else {
         let limit = span(max_skew.unwrap_or_default().as_secs());
         let says = format!(
-            "the timestamp is {} behind this machine's clock, dedup.max_skew takes {limit}: the callback is that old, or this clock is fast{zone}",
+            "the timestamp is {} behind {clock}, dedup.max_skew takes {limit}: the callback is that old, or this clock is fast{zone}",
             span(off)
         );
-        (says, format!("say when it came with --received-at; if it came just now, {look}"))
+        let when = if arrival.is_now() { "say when it came with --received-at; if it came just now, " } else { "" };
+        (says, format!("{when}{look}"))
     };
     steps.fail("clock", Diagnosis::new(Fault::Clock, says, mend));
 }

@@ -1,4 +1,5 @@
-//! Records: what outlives the queue, in SQL: the trail of every message, the state of every delivery, statistics of each day.
+//! Records: what outlives the queue, in SQL: the trail of every message, the state of every delivery, statistics of each day, what operators
+//! changed.
 //!
 //! They are filled from the journal by the [`Flusher`] and never stand in the way of a message: with SQL away the
 //! journal waits. What always holds: a journal line is trimmed only after the transaction that wrote it is on disk; a
@@ -10,6 +11,7 @@
 
 mod archive;
 mod care;
+mod changes;
 mod dialect;
 mod flusher;
 mod page;
@@ -34,6 +36,7 @@ use crate::model::Secret;
 use crate::zone::Zone;
 pub use archive::exchange;
 pub use care::{Care, Held, Unknowns};
+pub use changes::{ChangeItem, Changes};
 use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};

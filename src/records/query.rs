@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use sqlx::Row;
 use sqlx::any::AnyRow;
+use sqlx::{QueryBuilder, Row};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{AdditionalProperties, Array, ArrayBuilder, ObjectBuilder, Type};
 
 use super::page::{Cursor, Page};
 use super::trail::{DECISIVE, PASSING};
+use super::write::{ROWS, push_in};
 use super::{Records, RecordsError};
 use crate::model::{Delivery, MessageKey, Outcome, task_msg_id};
 use crate::store::{CONTENT, DISCARDED, Stage};
@@ -73,6 +74,9 @@ pub struct DeliveryItem {
     pub looks: Option<i64>,
     /// When it looks again; nothing where a person was called.
     pub next_look: Option<String>,
+    /// Whether it would be sent again, were that asked for now.
+    // The records alone don't know: false until whoever knows the configuration says otherwise.
+    pub resendable: bool,
 }
 
 /// The schema of a message's stages.
@@ -187,14 +191,9 @@ impl Records {
             WHERE d.id = ?",
         );
         let Some(row) = row.bind(id).fetch_optional(self.reading().await?).await? else { return Ok(None) };
-        let (key, item) = (key(&row)?, delivery(&row)?);
-        let mut ended = EndedDelivery { item, key, content: None, not_kept: None, operated: false };
-        for stage in [Stage::Settled, Stage::Operated] {
-            let details = sqlx::query_scalar("SELECT detail FROM stages WHERE message = ? AND stage = ?");
-            let details = details.bind(row.try_get::<i64, _>("message")?).bind(stage.as_str());
-            let details: Vec<String> = details.fetch_all(self.reading().await?).await?;
-            details.iter().for_each(|detail| ended.learn(stage, detail));
-        }
+        let mut found = [(row.try_get("message")?, EndedDelivery::of(&row)?)];
+        self.learn(&mut found).await?;
+        let [(_, ended)] = found;
         Ok(Some(ended))
     }
 
@@ -221,7 +220,8 @@ impl Records {
         rows.fetch_all(self.reading().await?).await?.iter().map(awaited).collect()
     }
 
-    /// Deliveries in one of `states`, newest first; not those that an operator discarded: they wait for nobody.
+    /// Deliveries in one of `states`, newest first, with what is needed to end them by hand; not those that an operator discarded: they wait
+    /// for nobody.
     ///
     /// # Errors
     /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
@@ -230,29 +230,56 @@ impl Records {
         states: &[Outcome],
         from: Option<&Cursor>,
         limit: u32,
-    ) -> Result<Page<DeliveryItem>, RecordsError> {
+    ) -> Result<Page<EndedDelivery>, RecordsError> {
         let (at, id): (i64, String) = from.map_or(Ok((i64::MAX, String::new())), Cursor::place)?;
-        let mut found: Vec<(i64, DeliveryItem)> = Vec::new();
+        let mut found: Vec<(i64, i64, EndedDelivery)> = Vec::new();
         // One state a query: each is a short walk along the index, whatever the number of rows.
         for state in states {
             let rows = sqlx::query(
                 "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, \
-                    u.looks, u.due \
+                    u.looks, u.due, d.message \
                 FROM deliveries d JOIN messages m ON m.id = d.message LEFT JOIN unknown_pushes u ON u.delivery = d.id \
                 WHERE d.state = ? AND (d.reason IS NULL OR d.reason <> ?) AND d.at <= ? AND (d.at < ? OR d.id < ?) \
                 ORDER BY d.at DESC, d.id DESC LIMIT ?",
             );
             let rows = rows.bind(state.as_str()).bind(DISCARDED).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
             for row in rows.fetch_all(self.reading().await?).await? {
-                found.push((row.try_get("at")?, delivery(&row)?));
+                found.push((row.try_get("at")?, row.try_get("message")?, EndedDelivery::of(&row)?));
             }
         }
-        found.sort_by(|(at, a), (other, b)| (other, &b.id).cmp(&(at, &a.id)));
-        Ok(Page::cut(found, limit as usize, |(at, item)| (*at, item.id.clone())).map(|(_, item)| item))
+        found.sort_by(|(at, _, a), (other, _, b)| (other, &b.item.id).cmp(&(at, &a.item.id)));
+        let page = Page::cut(found, limit as usize, |(at, _, ended)| (*at, ended.item.id.clone()));
+        let mut page = page.map(|(_, message, ended)| (message, ended));
+        self.learn(&mut page.items).await?;
+        Ok(page.map(|(_, ended)| ended))
+    }
+
+    /// Tells deliveries, each with its message's number, what the stages of their messages say of them.
+    async fn learn(&self, found: &mut [(i64, EndedDelivery)]) -> Result<(), RecordsError> {
+        for some in found.chunks_mut(ROWS) {
+            let mut sql = QueryBuilder::new("SELECT message, stage, detail FROM stages WHERE message");
+            push_in(&mut sql, some.iter().map(|(message, _)| *message));
+            sql.push(" AND stage");
+            push_in(&mut sql, [Stage::Settled, Stage::Operated].into_iter().map(Stage::as_str));
+            for row in sql.build().fetch_all(self.reading().await?).await? {
+                let message: i64 = row.try_get("message")?;
+                let Some(stage) = Stage::parse(row.try_get("stage")?) else { continue };
+                let detail: &str = row.try_get("detail")?;
+                let of_it = some.iter_mut().filter(|(of, _)| *of == message);
+                of_it.for_each(|(_, ended)| ended.learn(stage, detail));
+            }
+        }
+        Ok(())
     }
 }
 
 impl EndedDelivery {
+    /// As its row has it, without what stages say.
+    fn of(row: &AnyRow) -> Result<Self, sqlx::Error> {
+        let (key, item) = (key(row)?, delivery(row)?);
+        Ok(Self { item, key, content: None, not_kept: None, operated: false })
+    }
+
     /// Takes what a stage of its message says of it.
     fn learn(&mut self, stage: Stage, detail: &str) {
         let mut detail: Map<String, Value> = serde_json::from_str(detail).unwrap_or_default();
@@ -325,5 +352,6 @@ fn delivery(row: &AnyRow) -> Result<DeliveryItem, sqlx::Error> {
         at: rfc3339(row.try_get("at")?),
         looks: row.try_get("looks")?,
         next_look: row.try_get::<Option<i64>, _>("due")?.map(rfc3339),
+        resendable: false,
     })
 }

@@ -3,7 +3,7 @@
 //! The oldest lines are looked at a piece at a time: those of messages that are known to have ended `delivered` or
 //! `ignored` are given up, with their whole trail; the others go to the journal's end, which changes nothing, because what
 //! the records make of lines does not depend on their order. Where all were looked at and there is still too much, the
-//! oldest go whatever they say. That a session was forgotten is never given up.
+//! oldest go whatever they say. That a session was forgotten, and what operators changed, is never given up.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ pub(super) async fn thin(store: &SharedStore, limit: u64) -> Result<usize> {
     let mut waiting = store.depth().await?.journal;
     let (mut unseen, mut given_up) = (waiting, 0);
     while waiting > limit {
-        let spare = if unseen > 0 { worth_keeping } else { forgotten_alone };
+        let spare = if unseen > 0 { worth_keeping } else { never_given_up };
         let batches = store.read_journal(STEP).await?;
         if batches.is_empty() || (unseen == 0 && batches.iter().all(|batch| spare(&batch.lines).len() == batch.count)) {
             break;
@@ -44,7 +44,7 @@ pub(super) async fn thin(store: &SharedStore, limit: u64) -> Result<usize> {
 fn worth_keeping(lines: &[String]) -> Vec<String> {
     let read: Vec<(&String, Recorded)> = lines.iter().filter_map(|raw| Some((raw, Recorded::parse(raw)?))).collect();
     let mut trails: HashMap<Digest, Vec<&Step>> = HashMap::new();
-    for (_, line) in read.iter().filter(|(_, line)| !line.step.stage.is_of_session()) {
+    for (_, line) in read.iter().filter(|(_, line)| line.step.stage.is_of_message()) {
         trails.entry(line.message).or_default().push(&line.step);
     }
     let ended_well = |steps: &[&Step]| {
@@ -52,12 +52,14 @@ fn worth_keeping(lines: &[String]) -> Vec<String> {
         began && matches!(fold(steps.iter().copied()).0.outcome, Outcome::Delivered | Outcome::Ignored)
     };
     let spent: HashSet<Digest> = trails.into_iter().filter(|(_, steps)| ended_well(steps)).map(|(of, _)| of).collect();
-    let kept = read.iter().filter(|(_, line)| line.step.stage.is_of_session() || !spent.contains(&line.message));
+    let kept = read.iter().filter(|(_, line)| !line.step.stage.is_of_message() || !spent.contains(&line.message));
     kept.map(|(raw, _)| (*raw).clone()).collect()
 }
 
-fn forgotten_alone(lines: &[String]) -> Vec<String> {
-    let is_kept = |raw: &&String| Recorded::parse(raw).is_some_and(|line| line.step.stage == Stage::Forgotten);
+fn never_given_up(lines: &[String]) -> Vec<String> {
+    let is_kept = |raw: &&String| {
+        Recorded::parse(raw).is_some_and(|line| matches!(line.step.stage, Stage::Forgotten | Stage::Changed))
+    };
     lines.iter().filter(is_kept).cloned().collect()
 }
 
@@ -104,10 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_is_never_given_up() {
-        let forgotten = line(1, Stage::Forgotten, "", json!({}));
-        let lines = [life("u", "unknown").to_vec(), vec![forgotten.clone()]].concat();
-        assert_eq!(forgotten_alone(&lines), from_ref(&forgotten));
-        assert_eq!(worth_keeping(from_ref(&forgotten)), from_ref(&forgotten));
+    fn deletions_and_what_operators_changed_are_never_given_up() {
+        let kept = [line(1, Stage::Forgotten, "", json!({})), line(2, Stage::Changed, "", json!({"by": "ops"}))];
+        let lines = [life("u", "unknown").to_vec(), kept.to_vec()].concat();
+        assert_eq!(never_given_up(&lines), kept);
+        assert_eq!(worth_keeping(&kept), kept);
     }
 }

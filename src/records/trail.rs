@@ -211,7 +211,8 @@ fn deliveries(steps: &[&Step]) -> Vec<DeliveryRow> {
             | Stage::Compensated
             | Stage::Operated
             | Stage::Exchanged
-            | Stage::Forgotten => {}
+            | Stage::Forgotten
+            | Stage::Changed => {}
         }
     }
     for step in steps.iter().filter(|step| step.stage == Stage::Operated) {

@@ -8,7 +8,7 @@ use sqlx::{Any, AnyConnection, Encode, QueryBuilder, Row, Type};
 use super::dialect::Dialect;
 use super::stats::{Changes, CopyBatch, Known};
 use super::trail::{DECISIVE, DeliveryRow, Digest, MessageRow, Recorded, Step, fold};
-use super::{Records, RecordsError, archive, care, results};
+use super::{Records, RecordsError, archive, care, changes, results};
 use crate::model::{MessageKey, now_ms};
 use crate::store::Stage;
 
@@ -60,7 +60,8 @@ impl Records {
         copies: Option<&CopyBatch>,
     ) -> Result<(), sqlx::Error> {
         archive::write(tx, self.dialect, &lines).await?;
-        let lines: Vec<Recorded> = lines.into_iter().filter(|line| !line.step.stage.is_of_session()).collect();
+        changes::write(tx, self.dialect, &lines).await?;
+        let lines: Vec<Recorded> = lines.into_iter().filter(|line| line.step.stage.is_of_message()).collect();
         let mut trails = Trails::new();
         for Recorded { message, key, step, .. } in &lines {
             let trail = trails.entry(*message).or_insert_with(|| Trail { key, steps: Vec::new() });
@@ -113,7 +114,7 @@ impl Records {
     }
 
     /// Forgets up to `limit` messages that were received before `before` (Unix ms), with all that hangs on them, and about
-    /// as many exchanges and results that were told. Answers whether there may be more.
+    /// as many exchanges, results that were told and changes of operators. Answers whether there may be more.
     ///
     /// # Errors
     /// [`RecordsError::Sql`].
@@ -140,8 +141,9 @@ impl Records {
         }
         let more_exchanges = archive::prune(&mut tx, before, limit).await?;
         let more_results = results::prune(&mut tx, before, limit).await?;
+        let more_changes = changes::prune(&mut tx, before, limit).await?;
         tx.commit().await?;
-        Ok(old.len() == limit as usize || more_exchanges || more_results)
+        Ok(old.len() == limit as usize || more_exchanges || more_results || more_changes)
     }
 }
 

@@ -42,6 +42,9 @@ pub enum Stage {
     Exchanged,
     /// A session was forgotten on demand. Its key names the session, and no message.
     Forgotten,
+    /// An operator changed something: `kind`, `via`, `by`, `detail` ([`Line::change`]). Its request is the change's id, its key names app, chat
+    /// and member as far as it is about any.
+    Changed,
 }
 
 impl Stage {
@@ -60,18 +63,19 @@ impl Stage {
             Self::Operated => "operated",
             Self::Exchanged => "exchanged",
             Self::Forgotten => "forgotten",
+            Self::Changed => "changed",
         }
     }
     /// The reverse of [`Stage::as_str`].
     pub fn parse(word: &str) -> Option<Self> {
         use Stage::*;
         let sent = [Accepted, Pushed, Duplicate, Expired, Handled, Answered, Retried, Settled];
-        let after = [Compensated, Operated, Exchanged, Forgotten];
+        let after = [Compensated, Operated, Exchanged, Forgotten, Changed];
         sent.into_iter().chain(after).find(|s| s.as_str() == word)
     }
-    /// Whether its line is of a session and not of a message's trail.
-    pub fn is_of_session(self) -> bool {
-        matches!(self, Self::Exchanged | Self::Forgotten)
+    /// Whether its line is of a message's trail, and not of a session or of a change.
+    pub fn is_of_message(self) -> bool {
+        !matches!(self, Self::Exchanged | Self::Forgotten | Self::Changed)
     }
 }
 
@@ -79,7 +83,7 @@ impl Stage {
 pub const CONTENT: &str = "content";
 
 /// A line before the store stamps it with its time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Which step.
     pub stage: Stage,

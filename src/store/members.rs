@@ -1,16 +1,17 @@
-//! What a store keeps of members: the contact book, who is bound to which business user, who writes too fast, and which
-//! chats an admin muted.
+//! What a store keeps of members: the contact book, who is bound to which business user, and who writes too fast.
 //!
 //! A profile stands by itself, in no lane's slot: its two halves (user id, contact) are two steps, each atomic, and each knows when
-//! the member was forgotten. All of it is best repeated: the same change twice is the same as once.
+//! the member was forgotten. All of it is best repeated: the same change twice is the same as once. An operator's change leaves its line in
+//! the step of the change or, where no step reaches both (`redis`), in one before it: no change is without a line, and a line may be of a
+//! change whose caller was told of a failure.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Pace, Result};
+use super::{Line, Pace, Result};
 use crate::member::{MemberKey, Profile};
-use crate::model::{Lane, MessageKey};
+use crate::model::MessageKey;
 
 /// What is to change in a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct ProfileChange {
     pub contact: Vec<(String, FieldChange)>,
     /// [`Profile::forgotten`] as it was read: where the member was forgotten since, nothing is changed. `None`: in any case.
     pub upon: Option<i64>,
+    /// What the trail of changes says of it, where it is an operator's.
+    pub change: Option<Line>,
 }
 
 /// What becomes of a binding.
@@ -91,11 +94,8 @@ pub trait Members: Send + Sync {
     async fn change_profile(&self, change: ProfileChange) -> Result<bool>;
 
     /// Forgets a member, whole; answers whether anything was known. That it was is known for `keep`.
-    async fn forget_profile(&self, member: &MemberKey, keep: Duration) -> Result<bool>;
+    async fn forget_profile(&self, member: &MemberKey, keep: Duration, change: Line) -> Result<bool>;
 
     /// Counts a message of a member in a chat, over any window of the rate.
     async fn admit(&self, knock: Knock) -> Result<Admitted>;
-
-    /// Mutes a chat, or lets it speak again: claims tell so of its messages.
-    async fn mute(&self, chat: &Lane, muted: bool) -> Result<()>;
 }

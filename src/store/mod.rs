@@ -14,6 +14,7 @@
 //!
 //! The store knows nothing of HTTP, rules or verdicts: those decide, it keeps.
 
+mod changes;
 pub mod embedded;
 mod held;
 pub mod journal;
@@ -38,6 +39,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Secret, SessionKey};
+pub use changes::{ChangeKind, Via, Who, from_to};
 pub use held::{Held, HeldLeases};
 pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
 pub use late::{Answered, LateAnswer, LateTicket, Waiting};
@@ -416,8 +418,8 @@ pub trait Store: Send + Sync + 'static {
     async fn session(&self, key: &SessionKey) -> Result<Remembered>;
 
     /// Forgets a session: when that was is known for `keep`, so that nothing older is looked for, and a `forgotten` line is left
-    /// for the archive.
-    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()>;
+    /// for the archive beside the `change`'s own.
+    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Line) -> Result<()>;
 
     /// Queues a late answer, once per seq.
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered>;
@@ -427,6 +429,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Changes what operators set of a chat.
     async fn tune(&self, tuning: Tuning) -> Result<()>;
+
+    /// Leaves the line of a change that was made elsewhere ([`Line::change`]).
+    async fn note_change(&self, change: Line) -> Result<()>;
 
     /// Ends a delivery by hand, once.
     async fn operate(&self, operation: Operation) -> Result<Operated>;

@@ -21,8 +21,12 @@ pub struct Tuning {
     pub paused: Option<bool>,
     /// Clears the chat's dead mark.
     pub revive: bool,
+    /// Whether its members are not answered: claims tell so of its messages.
+    pub muted: Option<bool>,
     /// The configured weight, and the head start. See [`super::Commit::turn`].
     pub turn: Turn,
+    /// What the trail of changes says of it.
+    pub change: Line,
 }
 
 /// What is done with a delivery that did not end well.

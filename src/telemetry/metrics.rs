@@ -228,9 +228,10 @@ impl Metrics {
                 self.sends.get_or_create(&ChannelVerdict { channel, verdict }).inc_by(0);
             }
         }
-        let kinds: [(_, &[_]); 4] = [
+        let kinds: [(_, &[_]); 5] = [
             (&self.store_errors, &["enqueue", "claim_messages", "commit", "claim_replies", "begin", "settle"]),
             (&self.journal_lines, &["recorded", "unreadable", "given_up"]),
+            (&self.compensations, &["confirmed", "resent", "repeated", "waits", "gave_up"]),
             (&self.alarms_lost, &["queue", "windows", "robot", "hook"]),
             (&self.spans, &["exported", "dropped"]),
         ];
@@ -426,5 +427,6 @@ mod tests {
         assert!(text.contains("# TYPE wecom_gateway_callbacks counter"), "{text}");
         assert!(text.contains(r#"wecom_gateway_callbacks_total{app="support",result="stored"} 1"#), "{text}");
         assert!(text.contains("# HELP wecom_gateway_send_seconds"), "{text}");
+        assert!(text.contains(r#"wecom_gateway_compensations_total{kind="gave_up"} 0"#), "{text}");
     }
 }

@@ -6,6 +6,7 @@
 
 use std::time::Instant;
 
+use serde_json::json;
 use tracing::info;
 
 use super::handle::{Decided, Said};
@@ -15,10 +16,12 @@ use crate::action::{self, Answer};
 use crate::config::settings::Terms;
 use crate::crash::{self, Point};
 use crate::member::{NAME, Profile, field_value};
-use crate::model::{Lane, Message, Outcome};
+use crate::model::{Lane, Message, MessageKey, Outcome};
 use crate::rules::{Action, Run, Trigger, texts};
 use crate::setup::AppSetup;
-use crate::store::{ClaimedMessage, FieldChange, ProfileChange, StoreError, UserChange};
+use crate::store::{
+    ChangeKind, ClaimedMessage, FieldChange, Line, ProfileChange, StoreError, Tuning, UserChange, Who, from_to,
+};
 use crate::telemetry::SpanOf;
 use crate::wecom::message::text;
 
@@ -69,7 +72,7 @@ pub(super) async fn act(context: &Context, work: Work<'_>, claimed: &ClaimedMess
         }
     };
     drop(span);
-    match remember(context, app, message, run, (&profile, &answer)).await {
+    match remember(context, work, claimed, run, (&profile, &answer)).await {
         Ok(confirmation) => {
             let upon = sees_session.then_some(Said { upon: recalled, vars: None, name });
             said(decided, upon, answer, confirmation)
@@ -95,19 +98,16 @@ fn said(decided: Decided, upon: Option<Said>, answer: Answer, confirmation: Opti
 /// Stores what outlives the message; answers what the member is told of it where the action itself says nothing.
 async fn remember(
     context: &Context,
-    app: &AppSetup,
-    message: &Message,
+    work: Work<'_>,
+    claimed: &ClaimedMessage,
     run: &Run,
     (profile, answer): (&Profile, &Answer),
 ) -> Result<Option<&'static str>, StoreError> {
-    let members = context.store.members();
+    let (members, message) = (context.store.members(), &claimed.message);
     if let Action::Mute(muted) = *run.action {
-        let chat = Lane::of_chat(&message.app, &message.chat_id);
-        through_outages(context, "mute", || members.mute(&chat, muted)).await?;
-        info!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
-            sender_key = %message.sender_key, msg_id = %message.msg_id, muted, "an admin muted a chat, or let it speak again");
+        mute(context, work, claimed, muted).await?;
     }
-    let Some(change) = change(app, message, run, answer) else { return Ok(None) };
+    let Some(change) = change(work.app, message, run, answer) else { return Ok(None) };
     let change = ProfileChange { upon: profile.forgotten, ..change };
     if !through_outages(context, "change_profile", || members.change_profile(change.clone())).await? {
         info!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
@@ -125,6 +125,25 @@ async fn remember(
     Ok(confirmation.filter(|_| run.trigger == Trigger::Binding))
 }
 
+/// Mutes a chat, or lets it speak again, on an admin's word. A message that is handled again makes the same change again.
+async fn mute(context: &Context, work: Work<'_>, claimed: &ClaimedMessage, muted: bool) -> Result<(), StoreError> {
+    let Message { request_id, app, chat_id, sender_key, msg_id, .. } = &claimed.message;
+    let told = json!({"muted": from_to(claimed.muted, muted), "msg_id": msg_id});
+    let of = MessageKey::new(app, chat_id, "", "");
+    let tuning = Tuning {
+        lane: Lane::of_chat(app, chat_id),
+        weight: None,
+        paused: None,
+        revive: false,
+        muted: Some(muted),
+        turn: work.setup.turn(app, chat_id),
+        change: Line::change(request_id, ChangeKind::Chat, Who::member(sender_key), of, told),
+    };
+    through_outages(context, "tune", || context.store.tune(tuning.clone())).await?;
+    info!(%request_id, %app, %chat_id, %sender_key, %msg_id, muted, "an admin muted a chat, or let it speak again");
+    Ok(())
+}
+
 /// What becomes of the member's profile. Any action may tell who the member is; a binding without a service keeps what was
 /// captured.
 fn change(app: &AppSetup, message: &Message, run: &Run, answer: &Answer) -> Option<ProfileChange> {
@@ -132,7 +151,8 @@ fn change(app: &AppSetup, message: &Message, run: &Run, answer: &Answer) -> Opti
     let terms = run.terms.as_deref().copied().unwrap_or_default();
     if terms.unbind {
         let contact = app.rules.kept_fields().into_iter().map(|field| (field.to_owned(), FieldChange::Unsay));
-        return Some(ProfileChange { member, user: Some(UserChange::Unbind), contact: contact.collect(), upon: None });
+        let (user, contact) = (Some(UserChange::Unbind), contact.collect());
+        return Some(ProfileChange { member, user, contact, upon: None, change: None });
     }
     let user_id = match answer {
         Answer::Say { user_id, .. } => user_id.clone(),
@@ -141,7 +161,7 @@ fn change(app: &AppSetup, message: &Message, run: &Run, answer: &Answer) -> Opti
     let Terms { ttl, renew_on_use, .. } = terms;
     let user = user_id.map(|id| UserChange::Bind { id, ttl, renew: renew_on_use.then_some(ttl) });
     let contact: Vec<_> = kept(run).map(|(field, value)| (field, FieldChange::Say(value))).collect();
-    (user.is_some() || !contact.is_empty()).then_some(ProfileChange { member, user, contact, upon: None })
+    (user.is_some() || !contact.is_empty()).then_some(ProfileChange { member, user, contact, upon: None, change: None })
 }
 
 /// What a binding captured for the contact book; a service keeps what it is told by itself.

@@ -53,7 +53,7 @@ pub(super) async fn note_name(context: &Context, message: &Message) {
         return;
     }
     let contact = vec![(NAME.to_owned(), FieldChange::Fill(name))];
-    let change = ProfileChange { member: member.clone(), user: None, contact, upon: None };
+    let change = ProfileChange { member: member.clone(), user: None, contact, upon: None, change: None };
     if let Err(error) = context.store.members().change_profile(change).await {
         debug!(%error, request_id = %message.request_id, "a member's name was not kept");
         context.names.forget(&member);
@@ -82,7 +82,7 @@ pub(super) async fn of(context: &Context, message: &Message, run: &Run) -> Resul
 async fn renew(context: &Context, message: &Message, profile: &Profile) {
     let Some(ttl) = profile.user.as_ref().and_then(renewal) else { return };
     let user = Some(UserChange::Renew(ttl));
-    let change = ProfileChange { member: message.member(), user, contact: Vec::new(), upon: None };
+    let change = ProfileChange { member: message.member(), user, contact: Vec::new(), upon: None, change: None };
     if let Err(error) = context.store.members().change_profile(change).await {
         warn!(
             %error, request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,

@@ -1,6 +1,7 @@
 //! The operators' listener over real HTTP, on the embedded store and real records: what the steps of a message leave
 //! in the journal is what an operator finds, whoever asks wrongly gets the one shape of error.
 
+mod changes;
 pub mod desk;
 mod operate;
 mod users;
@@ -121,7 +122,7 @@ async fn what_did_not_end_well_is_listed_newest_first_in_pages() {
     let at = unknown["at"].as_str().expect("a time").to_owned();
     assert!(at.ends_with('Z') && at.len() == "2026-11-29T08:00:00.000Z".len(), "{at}");
     let expected = json!({"id": "r0.0", "app": "support", "chat": "wrA", "msg_id": "m0", "request_id": "r0",
-        "task_id": null, "state": "unknown", "reason": "said_so", "errcode": 0, "at": at, "looks": null, "next_look": null});
+        "task_id": null, "state": "unknown", "reason": "said_so", "errcode": 0, "at": at, "looks": null, "next_look": null, "resendable": false});
     assert_eq!(unknown, expected);
 
     let (mut seen, mut next) = (Vec::new(), Value::String(String::new()));

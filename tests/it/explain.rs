@@ -3,6 +3,8 @@
 
 use std::process::{Command, Output};
 
+use jiff::Timestamp;
+use jiff::tz::{self, TimeZone};
 use rand::RngExt;
 use serde_json::{Value, json};
 use wecom_gateway::config::settings::AppKind;
@@ -147,9 +149,14 @@ impl Bench {
     }
 
     async fn run(&self, app: &str, callback: &Callback, more: &[&str]) -> Output {
+        self.run_by(app, callback, &callback.url(), more).await
+    }
+
+    /// As the URL is written here.
+    async fn run_by(&self, app: &str, callback: &Callback, url: &str, more: &[&str]) -> Output {
         let config = self.world.config();
         let mut command = Command::new(env!("CARGO_BIN_EXE_wecom-gateway"));
-        command.arg("explain").arg("--config").arg(&config).args(["--app", app, "--url", &callback.url()]).args(more);
+        command.arg("explain").arg("--config").arg(&config).args(["--app", app, "--url", url]).args(more);
         if let Some(body) = &callback.body {
             let file = config.with_file_name("body");
             std::fs::write(&file, body).unwrap();
@@ -393,6 +400,16 @@ async fn the_clock_that_is_wrong_is_named() {
         let came = (now_ms() / 1000 - 7000).to_string();
         let then = bench.explain(APP, &old, &["--received-at", &came]).await;
         assert_eq!((then.code, then.step("clock")["state"].as_str()), (0, Some("holds")), "{:#}", then.said);
+        // A line of the proxy's log says it by itself, in the proxy's own zone.
+        for (seconds, code, says) in [(7000, 0, "from the time of arrival"), (600, 1, "behind the clock of the proxy")]
+        {
+            let at = Timestamp::from_millisecond(now_ms() - seconds * 1000).unwrap();
+            let at = at.to_zoned_datetime(TimeZone::fixed(tz::offset(8))).strftime("%d/%b/%Y:%H:%M:%S %z").to_string();
+            let line = format!("10.0.0.7 - - [{at}] \"POST {} HTTP/1.1\" 403 98 \"-\" \"Mozilla/4.0\"", old.url());
+            let output = bench.run_by(APP, &old, &line, &[]).await;
+            let said = String::from_utf8(output.stdout).unwrap();
+            assert!(output.status.code() == Some(code) && said.contains(says), "{at}: {said}");
+        }
         let slow = bench.finds(&posted_at(&crypto, &text, 8 * 3600 + 5), "clock").await;
         slow.says("clock", "so this one is slow, which is a time zone's worth");
         let ms = format!("{}000", now_ms() / 1000);

@@ -10,6 +10,7 @@ use crate::world::{APP, On, World, key};
 on_both_stores!(
     a_paused_chat_waits_until_it_is_resumed,
     an_unknown_delivery_is_sent_again_and_again_by_hand,
+    what_is_listed_says_whether_it_would_be_sent_again,
     a_delivery_is_settled_by_word,
     a_dead_chat_comes_back_by_operator_event_or_route,
 );
@@ -90,6 +91,30 @@ async fn an_unknown_delivery_is_sent_again_and_again_by_hand(on: On) {
     assert_eq!((hands.len(), &hands[0]["by"], &hands[0]["action"]), (2, &json!("loopback"), &json!("resend")));
     assert!(!trail.to_string().contains("content"), "what is kept to be sent again is not shown: {trail}");
     assert_eq!(code(&act(&world, &format!("{first}.r2"), "resend").await), (409, "not_open"));
+    world.end().await;
+}
+
+/// The list says of each what `resend` would answer.
+async fn what_is_listed_says_whether_it_would_be_sent_again(on: On) {
+    let world = World::new(on, &["c1"]).await;
+    world.fake.script(&key("c1"), [Answer::Errcode(40008).into()]);
+    say(&world, 1).await;
+    world.ends("m1", "dead").await;
+    world.say("nowhere", "u1", "m2", "/echo 2").await;
+    world.ends("m2", "dropped").await;
+    let said = async |world: &World, state: &str| {
+        let list = world.api(&format!("deliveries?state={state}"), |list| list["items"][0]["id"].is_string()).await;
+        list["items"][0]["resendable"].clone()
+    };
+    assert_eq!((said(&world, "dead").await, said(&world, "dropped").await), (json!(true), json!(false)));
+    assert_eq!(code(&act(&world, &ended(&world, "dropped").await, "resend").await), (409, "not_kept"));
+    let more = |fake: &FakeWeCom, scenario: Scenario| scenario.app("more", robot_app(fake, "more", &["c3".to_owned()]));
+    let (world, ..) = world.reload_as(more).await;
+    std::fs::remove_file(world.folder().join(format!("apps/{APP}.toml"))).unwrap();
+    let (status, answer) = world.post("reload", &Value::Null).await;
+    assert_eq!((status, &answer["removed"]), (200, &json!(["apps/support.toml"])));
+    assert_eq!(said(&world, "dead").await, json!(false), "its app has gone");
+    assert_eq!(code(&act(&world, &ended(&world, "dead").await, "resend").await), (409, "unknown_app"));
     world.end().await;
 }
 

@@ -330,6 +330,12 @@ async fn a_muted_chat_hears_its_admins_alone(on: On) {
     world.fence("c1", "u1").await;
     world.say("c1", "boss", "m2", "@小助手 静音").await;
     world.ends("m2", "delivered").await;
+    let list = world.api("changes?by=boss", |list| list["items"] != json!([])).await;
+    let (item, told) = (&list["items"][0], json!({"muted": {"from": false, "to": true}, "msg_id": "m2"}));
+    assert_eq!(
+        (&item["via"], &item["chat"], &item["sender"], &item["detail"]),
+        (&json!("command"), &json!("c1"), &Value::Null, &told)
+    );
     for (msg_id, sender, text) in
         [("m3", "u1", "/query 1"), ("m4", "boss", "/help"), ("m5", "u1", "/unmute"), ("m5b", "boss", "/mute")]
     {

@@ -121,6 +121,15 @@ async fn apps_come_and_go(on: On) {
     std::fs::remove_file(world.folder().join("apps/sales.toml")).unwrap();
     let (status, answer) = world.post("reload", &Value::Null).await;
     assert_eq!((status, &answer["removed"]), (200, &json!(["apps/sales.toml"])));
+    let list = world.api("changes", |list| list["items"].as_array().is_some_and(|items| items.len() == 2)).await;
+    for (item, what) in [(&list["items"][0], "removed"), (&list["items"][1], "added")] {
+        assert_eq!(
+            (&item["kind"], &item["via"], &item["by"]),
+            (&json!("configuration"), &json!("api"), &json!("loopback"))
+        );
+        assert_eq!((&item["app"], &item["detail"][what]), (&Value::Null, &json!(["apps/sales.toml"])));
+        assert!(item["detail"]["host"].is_string() && item["detail"]["process"] == std::process::id(), "{item}");
+    }
     assert_eq!(caller.post(&text("m2")).await, Some(404));
     // Another key is another caller's.
     let before = world.caller_of(APP);
@@ -195,6 +204,20 @@ impl Served {
         std::fs::write(&self.file, text.replace(from, to)).unwrap();
     }
 
+    /// Waits until the trail of changes has the one that was taken, this way.
+    async fn tells_of(&self, via: &str) {
+        let url = format!("http://{}/api/v1/changes", self.gateway.admin);
+        let list = loop {
+            let list: Value = reqwest::get(&url).await.unwrap().json().await.unwrap();
+            if list["items"] != json!([]) {
+                break list;
+            }
+        };
+        let item = &list["items"][0];
+        assert_eq!((&list["items"][1], &item["via"], &item["by"]), (&Value::Null, &json!(via), &json!(via)));
+        assert_eq!(item["detail"]["changed"], json!(["apps/support.toml"]));
+    }
+
     async fn answers(&self, msg_id: &str, text: &str) {
         assert_eq!(self.caller.post(&robot_text("c1", "u1", msg_id, "/echo word")).await, Some(200));
         self.fake.until(|fake| fake.texts(&key("c1")).last().is_some_and(|last| last == text)).await;
@@ -210,6 +233,7 @@ async fn a_hangup_reads_it_again_and_a_fault_is_logged() {
         served.gateway.signal(Signal::HUP);
         served.gateway.says("a new configuration is in force").await;
         served.answers("m2", "new: word").await;
+        served.tells_of("signal").await;
         served.change("bot_names", "bot_nmaes");
         served.gateway.signal(Signal::HUP);
         served.gateway.says("did you mean").await;
@@ -227,6 +251,7 @@ async fn watched_files_are_taken_as_they_change() {
         served.change("old: ", "new: ");
         served.gateway.says("a new configuration is in force").await;
         served.answers("m1", "new: word").await;
+        served.tells_of("watch").await;
     };
     timeout(TEST, test).await.expect("within its time");
 }

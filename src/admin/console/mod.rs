@@ -15,7 +15,7 @@ const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
 
 /// Path, type, content.
-const FILES: [(&str, &str, &str); 13] = [
+const FILES: [(&str, &str, &str); 14] = [
     ("/", HTML, include_str!("static/index.html")),
     ("/console.css", CSS, include_str!("static/console.css")),
     ("/main.js", JS, include_str!("static/main.js")),
@@ -27,6 +27,7 @@ const FILES: [(&str, &str, &str); 13] = [
     ("/find.js", JS, include_str!("static/find.js")),
     ("/settle.js", JS, include_str!("static/settle.js")),
     ("/stats.js", JS, include_str!("static/stats.js")),
+    ("/changes.js", JS, include_str!("static/changes.js")),
     ("/apps.js", JS, include_str!("static/apps.js")),
     ("/config.js", JS, include_str!("static/config.js")),
 ];

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::model::{Lane, Secret, SessionKey};
 use crate::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Pushes,
+    Enqueued, JournalBatch, LateAnswer, Lease, Line, Members, Note, NoteWrite, Noted, Operated, Operation, Pushes,
     Remembered, Result, Settle, Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 
@@ -160,8 +160,8 @@ impl Store for Watched {
     async fn session(&self, key: &SessionKey) -> Result<Remembered> {
         self.inner.session(key).await
     }
-    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()> {
-        self.inner.forget_session(key, keep).await
+    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Line) -> Result<()> {
+        self.inner.forget_session(key, keep, change).await
     }
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {
         self.inner.answer_late(answer).await
@@ -171,6 +171,9 @@ impl Store for Watched {
     }
     async fn tune(&self, tuning: Tuning) -> Result<()> {
         self.inner.tune(tuning).await
+    }
+    async fn note_change(&self, change: Line) -> Result<()> {
+        self.inner.note_change(change).await
     }
     async fn operate(&self, operation: Operation) -> Result<Operated> {
         self.inner.operate(operation).await

@@ -9,7 +9,7 @@ use super::EmbeddedStore;
 use super::step::{Step, millis};
 use crate::member::{BoundUser, MemberKey, Profile};
 use crate::model::{Lane, MessageKey};
-use crate::store::{Admitted, FieldChange, Knock, Members, ProfileChange, Result, UserChange};
+use crate::store::{Admitted, FieldChange, Knock, Line, Members, ProfileChange, Result, UserChange};
 
 #[async_trait]
 impl Members for EmbeddedStore {
@@ -22,20 +22,13 @@ impl Members for EmbeddedStore {
         self.db.step(move |step| self::change(step, &change)).await
     }
 
-    async fn forget_profile(&self, member: &MemberKey, keep: Duration) -> Result<bool> {
+    async fn forget_profile(&self, member: &MemberKey, keep: Duration, change: Line) -> Result<bool> {
         let member = member.clone();
-        self.db.step(move |step| forget(step, &member, keep)).await
+        self.db.step(move |step| step.journal([&change]).and_then(|()| forget(step, &member, keep))).await
     }
 
     async fn admit(&self, knock: Knock) -> Result<Admitted> {
         self.db.step(move |step| self::admit(step, &knock)).await
-    }
-
-    async fn mute(&self, chat: &Lane, muted: bool) -> Result<()> {
-        let chat = chat.clone();
-        let text =
-            if muted { "INSERT OR IGNORE INTO mutes (lane) VALUES (?1)" } else { "DELETE FROM mutes WHERE lane = ?1" };
-        self.db.step(move |step| Ok(step.sql(text)?.execute([chat.as_str()]).map(drop)?)).await
     }
 }
 
@@ -71,8 +64,8 @@ fn change(step: &Step<'_>, change: &ProfileChange) -> Result<bool> {
     if change.upon.is_some() && change.upon < Some(forgotten(step, &change.member)?) {
         return Ok(false);
     }
-    for (field, change) in &change.contact {
-        change_field(step, key, field, change)?;
+    for (field, what) in &change.contact {
+        change_field(step, key, field, what)?;
     }
     match &change.user {
         None => {}
@@ -90,6 +83,7 @@ fn change(step: &Step<'_>, change: &ProfileChange) -> Result<bool> {
         }
         Some(UserChange::Unbind) => drop(step.sql("DELETE FROM users WHERE key = ?1")?.execute([key])?),
     }
+    step.journal(&change.change)?;
     Ok(true)
 }
 
@@ -182,6 +176,13 @@ fn counted(step: &Step<'_>, key: &MessageKey) -> Result<Counted> {
         Some((requests, told, told_until)) => Ok(Counted { requests: super::from_json(&requests)?, told, told_until }),
         None => Ok(Counted { requests: Vec::new(), told: String::new(), told_until: 0 }),
     }
+}
+
+/// Mutes a chat, or lets it speak again.
+pub(super) fn mute(step: &Step<'_>, chat: &Lane, muted: bool) -> Result<()> {
+    let text =
+        if muted { "INSERT OR IGNORE INTO mutes (lane) VALUES (?1)" } else { "DELETE FROM mutes WHERE lane = ?1" };
+    Ok(step.sql(text)?.execute([chat.as_str()]).map(drop)?)
 }
 
 /// Whether a chat is muted.

@@ -42,8 +42,8 @@ use super::lock::create_folder;
 use super::share::Share;
 use super::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
-    Enqueued, JournalBatch, LateAnswer, Lease, Members, Note, NoteWrite, Noted, Operated, Operation, Options, Pushes,
-    Remembered, Result, Settle, Settled, Side, Store, StoreError, Tuning, Waiting, Wakeups,
+    Enqueued, JournalBatch, LateAnswer, Lease, Line, Members, Note, NoteWrite, Noted, Operated, Operation, Options,
+    Pushes, Remembered, Result, Settle, Settled, Side, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 use crate::model::{Lane, Secret, SessionKey, now_ms};
 
@@ -248,9 +248,9 @@ impl Store for EmbeddedStore {
         self.db.step(move |step| session::read(step, key.as_str())).await?.read()
     }
 
-    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()> {
+    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Line) -> Result<()> {
         let key = key.clone();
-        self.db.step(move |step| session::forget(step, &key, keep)).await
+        self.db.step(move |step| session::forget(step, &key, keep, &change)).await
     }
 
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {
@@ -265,6 +265,10 @@ impl Store for EmbeddedStore {
 
     async fn tune(&self, tuning: Tuning) -> Result<()> {
         self.db.step(move |step| operators::tune(step, &tuning)).await
+    }
+
+    async fn note_change(&self, change: Line) -> Result<()> {
+        self.db.step(move |step| step.journal([&change])).await
     }
 
     async fn operate(&self, operation: Operation) -> Result<Operated> {

@@ -3,6 +3,7 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::chat::{Chat, State};
+use super::members;
 use super::outbound::{self, Outgoing};
 use super::pushes;
 use super::step::Step;
@@ -34,7 +35,11 @@ pub(super) fn tune(step: &Step<'_>, tuning: &Tuning) -> Result<()> {
         chat.weight,
         chat.paused
     ])?;
-    chat.save(step)
+    chat.save(step)?;
+    if let Some(muted) = tuning.muted {
+        members::mute(step, &tuning.lane, muted)?;
+    }
+    step.journal([&tuning.change])
 }
 
 /// An [`Operation`] whose delivery is written out before the writer is asked.

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::step::Step;
 use crate::model::SessionKey;
-use crate::store::{Exchange, Remembered, Result, Stage};
+use crate::store::{Exchange, Line, Remembered, Result, Stage};
 
 /// A session as its row has it.
 #[derive(Default)]
@@ -50,13 +50,14 @@ pub(super) fn write(step: &Step<'_>, exchange: &Exchange, body: &str) -> Result<
     step.journal(line)
 }
 
-/// Leaves nothing of it but when that was, and a line that says so.
-pub(super) fn forget(step: &Step<'_>, key: &SessionKey, keep: Duration) -> Result<()> {
+/// Leaves nothing of it but when that was, a line that says so to the archive, and the `change`'s own.
+pub(super) fn forget(step: &Step<'_>, key: &SessionKey, keep: Duration, change: &Line) -> Result<()> {
     // Later than the time before even where the clock went back: whoever read it meanwhile must see that it changed.
     let mut replace = step.sql(
         "INSERT INTO sessions (key, body, expires_at, forgotten, ends) VALUES (?1, '{}', ?2, ?3, 0) ON CONFLICT (key) DO UPDATE
          SET body = excluded.body, expires_at = excluded.expires_at, ends = 0, forgotten = max(excluded.forgotten, forgotten + 1)",
     )?;
     replace.execute(params![key.as_str(), step.after(keep), step.now])?;
-    step.note(Stage::Forgotten, "", key.line_key("").as_str(), "{}")
+    step.note(Stage::Forgotten, "", key.line_key("").as_str(), "{}")?;
+    step.journal([change])
 }

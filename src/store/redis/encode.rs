@@ -130,8 +130,8 @@ fn exchange(exchange: Option<&Exchange>) -> Result<[String; 6]> {
 }
 
 /// For `forget_session.lua`.
-pub(super) fn forgotten(key: &SessionKey, keep: Duration) -> Args {
-    vec![key.as_str().to_owned(), ttl(keep)]
+pub(super) fn forgotten(key: &SessionKey, keep: Duration, change: &Line) -> Args {
+    vec![key.as_str().to_owned(), ttl(keep), change.to_string()]
 }
 
 /// For `answer_late.lua`.
@@ -156,8 +156,10 @@ pub(super) fn tuning(tuning: &Tuning) -> Args {
         weight.unwrap_or_default(),
         tuning.paused.map(flag).unwrap_or_default().into(),
         flag(tuning.revive).into(),
+        tuning.muted.map(flag).unwrap_or_default().into(),
         tuning.turn.weight.to_string(),
         ms(tuning.turn.head_start),
+        tuning.change.to_string(),
     ]
 }
 

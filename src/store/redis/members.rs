@@ -1,5 +1,5 @@
-//! Members: a key for the user id and one for the contact fields, on slots of their own; rates and mutes stand in the slot
-//! of their chat's lanes.
+//! Members: a key for the user id and one for the contact fields, on slots of their own; rates stand in the slot of their chat's
+//! lanes. An operator's change is noted before it is made, since no script reaches a member's slots and a journal's.
 
 use std::collections::BTreeMap;
 
@@ -75,6 +75,9 @@ impl Members for RedisStore {
     }
 
     async fn change_profile(&self, change: ProfileChange) -> Result<bool> {
+        if let Some(line) = change.change {
+            self.note_change(line).await?;
+        }
         let mut fields = Vec::new();
         for (field, change) in change.contact {
             let (word, value) = match change {
@@ -102,7 +105,8 @@ impl Members for RedisStore {
         }
     }
 
-    async fn forget_profile(&self, member: &MemberKey, keep: Duration) -> Result<bool> {
+    async fn forget_profile(&self, member: &MemberKey, keep: Duration, change: Line) -> Result<bool> {
+        self.note_change(change).await?;
         let forget = ["forget".to_owned(), encode::ttl(keep)];
         let (user, contact) = tokio::try_join!(
             self.on_key(&scripts::WRITE_USER, keys::user(member), &forget),
@@ -114,11 +118,5 @@ impl Members for RedisStore {
     async fn admit(&self, knock: Knock) -> Result<Admitted> {
         let lane = encode::chat_lane(&knock.key);
         decode::admitted(self.single(&scripts::ADMIT, &lane, encode::knock(&knock)).await?)
-    }
-
-    async fn mute(&self, chat: &Lane, muted: bool) -> Result<()> {
-        let word = if muted { "1" } else { "" };
-        decode::renewed(self.single(&scripts::MUTE, chat, vec![chat.as_str().to_owned(), word.to_owned()]).await?)
-            .map(drop)
     }
 }

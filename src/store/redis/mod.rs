@@ -283,8 +283,8 @@ impl Store for RedisStore {
         decode::session(self.single(&scripts::SESSION, &key.lane(), vec![key.as_str().to_owned()]).await?)
     }
 
-    async fn forget_session(&self, key: &SessionKey, keep: Duration) -> Result<()> {
-        let args = encode::forgotten(key, keep);
+    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Line) -> Result<()> {
+        let args = encode::forgotten(key, keep, &change);
         self.single(&scripts::FORGET_SESSION, &key.lane(), args).await.map(drop)
     }
 
@@ -303,6 +303,11 @@ impl Store for RedisStore {
     async fn tune(&self, tuning: Tuning) -> Result<()> {
         let value = self.single(&scripts::TUNE, &tuning.lane, encode::tuning(&tuning)).await?;
         self.wakeups.wake(Side::Out);
+        decode::renewed(value).map(drop)
+    }
+
+    async fn note_change(&self, change: Line) -> Result<()> {
+        let value = self.single(&scripts::NOTE_CHANGE, &change.key.chat_lane(), vec![change.to_string()]).await?;
         decode::renewed(value).map(drop)
     }
 

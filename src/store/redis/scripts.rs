@@ -51,6 +51,7 @@ pub(super) static FORGET_SESSION: Verb = verb!("forget_session": "keys" "clock" 
 pub(super) static ANSWER_LATE: Verb = verb!("answer_late": "keys" "clock" "journal" "batch" "lanes" "replies" "queue");
 pub(super) static REVIVE: Verb = verb!("revive": "keys" "clock" "journal" "batch" "lanes");
 pub(super) static TUNE: Verb = verb!("tune": "keys" "clock" "journal" "batch" "lanes" "replies");
+pub(super) static NOTE_CHANGE: Verb = verb!("note_change": "keys" "clock" "journal" "batch");
 pub(super) static OPERATE: Verb = verb!("operate": "keys" "clock" "journal" "batch" "lanes" "replies" "push" "queue");
 pub(super) static QUEUE_PUSHES: Verb =
     verb!(safe "queue_pushes": "keys" "clock" "journal" "waiting" "batch" "lanes" "replies" "push" "queue");
@@ -68,7 +69,6 @@ pub(super) static READ_CONTACT: Verb = verb!("read_contact":);
 pub(super) static WRITE_CONTACT: Verb = verb!("write_contact":);
 pub(super) static FORGET_CONTACT: Verb = verb!("forget_contact": "clock");
 pub(super) static ADMIT: Verb = verb!("admit": "keys" "clock" "journal" "batch");
-pub(super) static MUTE: Verb = verb!("mute": "keys" "clock" "journal" "batch");
 pub(super) static READ_JOURNAL: Verb = verb!("read_journal": "keys");
 pub(super) static TRIM_JOURNAL: Verb = verb!("trim_journal": "keys");
 pub(super) static READ_NOTE: Verb = verb!("read_note":);

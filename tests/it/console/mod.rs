@@ -121,6 +121,61 @@ async fn chats_are_paused_weighed_and_revived() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_operators_changed_is_told_with_who() {
+    within(async {
+        let world = World::new(On::Embedded, &["c1", "c2"]).await;
+        let browser = Browser::open("zh-CN").await;
+        browser.page(&world, "changes").await;
+        browser.says("没有变更").await;
+        assert_eq!(world.patch("c1", &json!({"weight": 42, "muted": true})).await.0, 200);
+        assert_eq!(world.patch("c2", &json!({"paused": true})).await.0, 200);
+        let put = json!({"user_id": "u-7", "contact": {"name": "王五", "phone": null}});
+        assert_eq!(world.call(reqwest::Method::PUT, &format!("users/{APP}/wmA"), &put).await.0, 200);
+        assert_eq!(world.delete(&format!("sessions/{APP}/c1/u1")).await, 204);
+        std::fs::write(world.folder().join("apps/more.toml"), app_file(&world)).unwrap();
+        assert_eq!(world.post("reload", &Value::Null).await.0, 200);
+        world.api("changes", |list| list["items"].as_array().is_some_and(|items| items.len() == 5)).await;
+        browser.click("刷新").await;
+        browser.until("return document.querySelectorAll('tbody tr').length === 5", "five changes").await;
+        for words in [
+            "loopback · 接口或控制台",
+            "权重 配置的值 → 42",
+            "静音 否 → 是",
+            "设置: user_id, name · 删除: phone",
+            "+ apps/more.toml",
+            "忘记会话记忆",
+        ] {
+            browser.says(words).await;
+        }
+        browser.picture("changes").await;
+        browser.write("input[type=search]", "nobody\n").await;
+        browser.says("没有变更").await;
+        browser.page(&world, "chats").await;
+        browser.click_in("tbody tr:nth-child(2)", "变更…").await;
+        browser.says("c1 最近的变更").await;
+        browser.until("return document.querySelectorAll('dialog li').length === 2", "its own two").await;
+        browser.picture("changes-of-chat").await;
+        browser.click_in("dialog", "全部").await;
+        browser.until("return document.querySelectorAll('tbody tr').length === 2", "its own two, on their page").await;
+        browser.says("support / c1").await;
+        browser.resize(400, 900).await;
+        browser.click("English").await;
+        browser.click("Theme").await;
+        browser.says("by API or console").await;
+        browser.picture("phone-changes-english").await;
+        assert_eq!(browser.complaints().await, [""; 0]);
+        world.end().await;
+    })
+    .await;
+}
+
+/// Another app's file.
+fn app_file(world: &World) -> String {
+    let app = wecom_gateway::sim::scenario::robot_app(&world.fake, "more", &["c3".to_owned()]);
+    toml::to_string(&app).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_filter_looks_through_all_chats() {
     within(async {
         let names: Vec<String> = (1000..1700).map(|n| format!("wrMany{n}")).collect();
@@ -272,7 +327,7 @@ async fn the_configuration_is_shown_without_secrets_and_read_again() {
     .await;
 }
 
-const PAGES: [&str; 7] = ["now", "chats", "find", "settle", "stats", "apps", "config"];
+const PAGES: [&str; 8] = ["now", "chats", "find", "settle", "stats", "changes", "apps", "config"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_fits_a_phone_both_languages_and_both_themes() {

@@ -68,8 +68,10 @@ fn every_word_of_an_enum_is_explained() {
     let routes = words("src/sender/route.rs", "impl NoRoute", ARM);
     let stages = words("src/store/journal.rs", "impl Stage", ARM);
     let verdicts = words("src/wecom/verdict.rs", "impl Verdict", ARM);
+    let kinds = words("src/store/changes.rs", "impl ChangeKind", ARM);
+    let ways = words("src/store/changes.rs", "impl Via", ARM);
     each_language(|page| {
-        for words in [&alarms, &outcomes, &parked, &routes, &stages, &verdicts] {
+        for words in [&alarms, &outcomes, &parked, &routes, &stages, &verdicts, &kinds, &ways] {
             assert_eq!(missing(page, words.clone()), [""; 0], "{}", page.name);
         }
     });

@@ -200,6 +200,8 @@ async fn a_running_gateway_answers_as_it_is_described() {
                 404,
             ),
             (Method::GET, "stats", Value::Null, 200),
+            (Method::GET, "changes", Value::Null, 200),
+            (Method::GET, "changes?from=yesterday", Value::Null, 400),
             (Method::GET, "apps", Value::Null, 200),
             (Method::GET, "configuration", Value::Null, 200),
             (Method::POST, "reload", Value::Null, 200),

@@ -132,7 +132,7 @@ async fn what_is_settled_or_forgotten_is_no_row(kind: In) {
     records.write(ended(0, 1000, "unknown")).await.expect("writes");
     assert_eq!(known().await, (1, 0));
     let listed = records.deliveries(&[Outcome::Unknown], None, 9).await.expect("reads").items;
-    let looks: Vec<_> = listed.iter().map(|item| (item.id.as_str(), item.looks)).collect();
+    let looks: Vec<_> = listed.iter().map(|ended| (ended.item.id.as_str(), ended.item.looks)).collect();
     assert_eq!(looks, [("t.3", Some(0)), ("r5.0", None)]);
     while records.prune(2000, 100).await.expect("prunes") {}
     assert_eq!(known().await, (0, 0));

@@ -3,6 +3,7 @@
 mod archive;
 mod away;
 mod care;
+mod changes;
 mod results;
 mod size;
 mod stats;
@@ -125,7 +126,7 @@ async fn dump(records: &Records) -> Vec<String> {
         all.push(serde_json::to_string(&page).expect("json"));
     }
     let every = [Outcome::Queued, Outcome::Delivered, Outcome::Dropped, Outcome::Dead, Outcome::Unknown];
-    let page = records.deliveries(&every, None, 1000).await.expect("reads");
+    let page = records.deliveries(&every, None, 1000).await.expect("reads").map(|ended| ended.item);
     all.push(serde_json::to_string(&page).expect("json"));
     all
 }
@@ -178,7 +179,7 @@ async fn ended_deliveries_come_newest_first_page_by_page(kind: In) {
     let (mut seen, mut from): (Vec<String>, Option<Cursor>) = (Vec::new(), None);
     loop {
         let page = records.deliveries(&[Outcome::Dead, Outcome::Unknown], from.as_ref(), 7).await.expect("reads");
-        seen.extend(page.items.into_iter().map(|item| item.id));
+        seen.extend(page.items.into_iter().map(|ended| ended.item.id));
         from = page.next;
         if from.is_none() {
             break;
@@ -212,7 +213,7 @@ async fn pruning_forgets_the_oldest_with_all_that_hangs_on_them(kind: In) {
     assert!(!records.prune(50, 3).await.expect("prunes"), "there is no more");
     let left = records.deliveries(&[Outcome::Dead], None, 100).await.expect("reads");
     assert_eq!(
-        left.items.iter().map(|item| item.msg_id.as_deref().unwrap()).collect::<Vec<_>>(),
+        left.items.iter().map(|ended| ended.item.msg_id.as_deref().unwrap()).collect::<Vec<_>>(),
         ["m80", "m70", "m60", "m50"]
     );
     // By its request id too: no stage was left behind.

@@ -201,7 +201,7 @@ async fn stores_of_earlier_layouts_are_taken_over() {
         let member = MemberKey::new(APP, "u");
         let contact = |name: FieldChange, remark: FieldChange| {
             let contact = vec![("name".to_owned(), name), ("remark".to_owned(), remark)];
-            ProfileChange { member: member.clone(), user: None, contact, upon: None }
+            ProfileChange { member: member.clone(), user: None, contact, upon: None, change: None }
         };
         let (set, told) = (FieldChange::Set("甲".into()), FieldChange::Fill("乙".into()));
         shared.members().change_profile(contact(set, told.clone())).await.expect("changes");

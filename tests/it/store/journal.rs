@@ -4,6 +4,7 @@ use serde_json::json;
 use wecom_gateway::model::{Lane, now_ms};
 use wecom_gateway::store::*;
 
+use super::operators::tuning;
 use super::pushes::{new_push, queue_push};
 use super::*;
 
@@ -179,7 +180,7 @@ pub async fn a_chat_tells_its_state(fixture: &impl Fixture) {
     assert_eq!(ask().await[1], ChatStatus { lane: lane("chat"), ..idle.clone() });
     // A chat of which nothing else is known can be muted too.
     for chat in ["never seen", "chat"] {
-        store.members().mute(&lane(chat), true).await.expect("mutes");
+        store.tune(Tuning { muted: Some(true), ..tuning(chat) }).await.expect("mutes");
     }
     let muted = |chat: &str| ChatStatus { lane: lane(chat), muted: true, ..idle.clone() };
     assert_eq!(ask().await, [muted("never seen"), muted("chat")]);
@@ -233,14 +234,8 @@ pub async fn busy_chats_are_those_with_something_waiting(fixture: &impl Fixture)
     assert!(busy.contains(&held.lease.lane));
     assert_eq!(store.busy_chats(2).await.expect("busy").len(), 2);
     // Nor is one missed of which something was set, and each is named once.
-    let set = |chat: &str| Tuning {
-        lane: lane(chat),
-        weight: None,
-        paused: None,
-        revive: false,
-        turn: Turn { weight: 1, head_start: LONG },
-    };
-    store.members().mute(&lane("muted"), true).await.expect("mutes");
+    let set = |chat: &str| Tuning { turn: Turn { weight: 1, head_start: LONG }, ..tuning(chat) };
+    store.tune(Tuning { muted: Some(true), ..set("muted") }).await.expect("mutes");
     store.tune(Tuning { paused: Some(true), ..set("paused") }).await.expect("tunes");
     store.tune(Tuning { weight: Some(Some(7)), ..set("heavy") }).await.expect("tunes");
     store.tune(Tuning { weight: Some(Some(7)), paused: Some(true), ..set("c4") }).await.expect("tunes");
@@ -255,7 +250,7 @@ pub async fn busy_chats_are_those_with_something_waiting(fixture: &impl Fixture)
     all.sort_unstable();
     all.dedup();
     assert_eq!(named().await, all);
-    store.members().mute(&lane("muted"), false).await.expect("mutes");
+    store.tune(Tuning { muted: Some(false), ..set("muted") }).await.expect("mutes");
     store.tune(Tuning { paused: Some(false), ..set("paused") }).await.expect("tunes");
     store.tune(Tuning { weight: Some(None), ..set("heavy") }).await.expect("tunes");
     all.retain(|chat| chat.starts_with('c'));

@@ -1,4 +1,4 @@
-//! What a store keeps of members: profiles, rates, mutes.
+//! What a store keeps of members: profiles, rates; and what a claim tells of mutes.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use wecom_gateway::member::{BoundUser, MemberKey, Profile};
 use wecom_gateway::model::MessageKey;
 use wecom_gateway::store::*;
 
-use super::{APP, Fixture, LONG, SHORT, arrival, enqueue, finish, lane, pass, take};
+use super::operators::tuning;
+use super::{APP, Fixture, LONG, SHORT, arrival, changed, enqueue, entries, finish, pass, take};
 
 fn member(sender: &str) -> MemberKey {
     MemberKey::new(APP, sender)
@@ -15,11 +16,11 @@ fn member(sender: &str) -> MemberKey {
 
 fn contact(sender: &str, fields: &[(&str, FieldChange)]) -> ProfileChange {
     let contact = fields.iter().map(|(field, change)| (field.to_string(), change.clone())).collect();
-    ProfileChange { member: member(sender), user: None, contact, upon: None }
+    ProfileChange { member: member(sender), user: None, contact, upon: None, change: None }
 }
 
 fn user(sender: &str, change: UserChange) -> ProfileChange {
-    ProfileChange { member: member(sender), user: Some(change), contact: Vec::new(), upon: None }
+    ProfileChange { member: member(sender), user: Some(change), contact: Vec::new(), upon: None, change: None }
 }
 
 fn bind(sender: &str, id: &str, ttl: Duration) -> ProfileChange {
@@ -136,7 +137,9 @@ pub async fn a_binding_is_replaced_and_undone(fixture: &dyn Fixture) {
 
 pub async fn a_member_is_forgotten_whole(fixture: &dyn Fixture) {
     let store = fixture.store();
-    let forget = async |sender| store.members().forget_profile(&member(sender), LONG).await.expect("forgets");
+    let forget = async |sender| {
+        store.members().forget_profile(&member(sender), LONG, changed("forgotten")).await.expect("forgets")
+    };
     change(&store, user("u", UserChange::Bind { id: "u-7".into(), ttl: LONG, renew: Some(LONG) })).await;
     change(&store, contact("v", &[("name", fill("甲"))])).await;
     change(&store, bind("w", "u-9", LONG)).await;
@@ -159,7 +162,7 @@ pub async fn a_member_is_forgotten_whole(fixture: &dyn Fixture) {
 pub async fn what_was_under_way_when_a_member_was_forgotten_is_not_kept(fixture: &dyn Fixture) {
     let store = fixture.store();
     let before = profile(&store, "u").await.forgotten;
-    store.members().forget_profile(&member("u"), LONG).await.expect("forgets");
+    store.members().forget_profile(&member("u"), LONG, changed("forgotten")).await.expect("forgets");
     let late = ProfileChange { upon: before, contact: vec![("name".into(), set("甲"))], ..bind("u", "u-7", LONG) };
     assert!(!store.members().change_profile(late).await.expect("answers"));
     let known = profile(&store, "u").await;
@@ -167,7 +170,7 @@ pub async fn what_was_under_way_when_a_member_was_forgotten_is_not_kept(fixture:
     // Who read it after that, or did not ask, changes it; a second time is a later one.
     change(&store, ProfileChange { upon: known.forgotten, ..bind("u", "u-8", LONG) }).await;
     assert_eq!(profile(&store, "u").await.user_id(), Some("u-8"));
-    store.members().forget_profile(&member("u"), LONG).await.expect("forgets");
+    store.members().forget_profile(&member("u"), LONG, changed("forgotten")).await.expect("forgets");
     assert!(profile(&store, "u").await.forgotten > known.forgotten);
     change(&store, user("u", UserChange::Renew(LONG))).await;
     change(&store, user("u", UserChange::Unbind)).await;
@@ -179,12 +182,23 @@ pub async fn what_was_under_way_when_a_member_was_forgotten_is_not_kept(fixture:
 pub async fn that_a_member_was_forgotten_ends_and_what_is_known_since_does_not(fixture: &dyn Fixture) {
     let store = fixture.store();
     for sender in ["u", "v"] {
-        store.members().forget_profile(&member(sender), SHORT).await.expect("forgets");
+        store.members().forget_profile(&member(sender), SHORT, changed("forgotten")).await.expect("forgets");
     }
     change(&store, contact("u", &[("name", set("甲"))])).await;
     pass(SHORT + Duration::from_millis(5)).await;
     assert_eq!(fields(&store, "u").await, said(&[("name", "甲")]));
     assert_eq!(profile(&store, "v").await, nobody());
+}
+
+pub async fn an_operators_change_of_a_member_leaves_its_line(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    change(&store, contact("u", &[("name", fill("甲"))])).await;
+    assert_eq!(entries(&store).await, [], "what is told by messages is no operator's");
+    let put = ProfileChange { contact: vec![("name".into(), set("乙"))], ..bind("u", "u-7", LONG) };
+    change(&store, ProfileChange { change: Some(changed("put")), ..put }).await;
+    store.members().forget_profile(&member("u"), LONG, changed("forgotten")).await.expect("forgets");
+    let left: Vec<_> = entries(&fixture.reopen().await).await.into_iter().map(|entry| entry.line).collect();
+    assert_eq!(left, [changed("put"), changed("forgotten")]);
 }
 
 pub async fn a_members_own_word_goes_and_what_others_said_shows_again(fixture: &dyn Fixture) {
@@ -253,7 +267,9 @@ pub async fn a_rate_opens_again_with_its_window(fixture: &dyn Fixture) {
 
 pub async fn a_claim_tells_whether_its_chat_is_muted(fixture: &dyn Fixture) {
     let store = fixture.store();
-    let mute = async |chat: &str, muted| store.members().mute(&lane(chat), muted).await.expect("mutes");
+    let mute = async |chat: &str, muted| {
+        store.tune(Tuning { muted: Some(muted), ..tuning(chat) }).await.expect("mutes");
+    };
     let mut n = 0;
     let mut muted = async |chat: &str| {
         n += 1;

@@ -73,6 +73,11 @@ pub fn lane(chat: &str) -> Lane {
     Lane::of_chat(APP, chat)
 }
 
+/// The line of a change by the operator `ops`, about the chat.
+pub fn changed(id: &str) -> Line {
+    Line::change(id, ChangeKind::Chat, Who::operator("ops"), MessageKey::new(APP, "chat", "", ""), json!({}))
+}
+
 /// A message that just came in.
 pub fn arrival(chat: &str, sender: &str, msg_id: &str, request_id: &str) -> Arrival {
     let message = Message {

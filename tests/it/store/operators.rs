@@ -6,7 +6,8 @@ use super::*;
 
 /// Changes nothing yet; the configuration says [`LEVEL`].
 pub fn tuning(chat: &str) -> Tuning {
-    Tuning { lane: lane(chat), weight: None, paused: None, revive: false, turn: LEVEL }
+    let change = changed("tuned");
+    Tuning { lane: lane(chat), weight: None, paused: None, revive: false, muted: None, turn: LEVEL, change }
 }
 
 /// The operation `id`, which ends the delivery by word alone.
@@ -137,6 +138,27 @@ pub async fn what_is_set_of_a_chat_is_kept(fixture: &impl Fixture) {
     tune(&store, Tuning { weight: None, ..set }).await;
     let status = status(&fixture.reopen().await, "chat").await;
     assert_eq!((status.weight, status.paused, status.depth), (Some(7), true, 0));
+}
+
+/// In the journal once the change is made, whoever looks; a repeat leaves it again under its id.
+pub async fn a_change_leaves_its_line(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let (set, session) = ((Some(Some(7)), Some(true)), SessionKey::of_sender(APP, "chat", "u"));
+    let all = Tuning { weight: set.0, paused: set.1, muted: Some(true), change: changed("a"), ..tuning("chat") };
+    for _ in 0..2 {
+        tune(&store, all.clone()).await;
+    }
+    store.forget_session(&session, LONG, changed("b")).await.expect("forgets");
+    store.note_change(changed("c")).await.expect("notes");
+    let other = fixture.reopen().await;
+    let ids: Vec<_> = entries(&other).await.into_iter().map(|entry| entry.line).collect();
+    let of = |id: &str| ids.iter().filter(|line| **line == changed(id)).count();
+    assert_eq!((of("a"), of("b"), of("c"), ids.len()), (2, 1, 1, 5), "and the archive's: {ids:?}");
+    let status = status(&other, "chat").await;
+    assert_eq!((status.weight, status.paused, status.muted), (Some(7), true, true));
+    tune(&other, Tuning { muted: Some(false), ..tuning("chat") }).await;
+    let status = self::status(&store, "chat").await;
+    assert_eq!((status.weight, status.paused, status.muted), (Some(7), true, false));
 }
 
 pub async fn a_delivery_is_ended_by_hand_once(fixture: &impl Fixture) {

@@ -106,6 +106,7 @@ macro_rules! contract_suite {
                 resuming_leaves_what_pace_holds_back
                 an_operator_revives_a_chat
                 what_is_set_of_a_chat_is_kept
+                a_change_leaves_its_line
                 a_delivery_is_ended_by_hand_once
                 a_resend_leaves_as_any_reply
                 a_full_lane_takes_no_resend
@@ -157,6 +158,7 @@ macro_rules! contract_suite {
                 a_member_is_forgotten_whole
                 what_was_under_way_when_a_member_was_forgotten_is_not_kept
                 that_a_member_was_forgotten_ends_and_what_is_known_since_does_not
+                an_operators_change_of_a_member_leaves_its_line
                 a_members_own_word_goes_and_what_others_said_shows_again
                 a_member_is_admitted_at_a_rate
                 a_rate_counts_exactly_however_many_come_at_once

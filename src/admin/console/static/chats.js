@@ -1,6 +1,7 @@
 // Chats: what waits, why, and the operators' hands on them.
 
 import { change, list } from "./api.js";
+import { lastChanges } from "./changes.js";
 import { attempt, button, confirm, count, el, empty, head, region, span, table, tag } from "./ui.js";
 import { meaning, mood, t } from "./words.js";
 
@@ -63,6 +64,7 @@ export function chats(main) {
         const weight = await askWeight(chat);
         if (weight !== undefined) await act(chat, { weight }, t("weight_done", named(chat), weight ?? "–"));
       }),
+      button(t("changes_short"), () => lastChanges(chat, named(chat))),
     ];
   }
 

@@ -8,10 +8,11 @@ import { chats } from "./chats.js";
 import { find } from "./find.js";
 import { settle } from "./settle.js";
 import { stats } from "./stats.js";
+import { changes } from "./changes.js";
 import { apps } from "./apps.js";
 import { config } from "./config.js";
 
-const PAGES = { now, chats, find, settle, stats, apps, config };
+const PAGES = { now, chats, find, settle, stats, changes, apps, config };
 const THEME = "wecom-gateway-theme";
 
 let leave = () => {};

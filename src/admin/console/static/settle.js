@@ -5,9 +5,7 @@ import { attempt, button, confirm, el, empty, head, moment, region, table, tag, 
 import { meaning, mood, t } from "./words.js";
 
 const STATES = ["", "unknown", "dead", "dropped"];
-// Nothing of these is kept: they ended before there was a request.
-const NEVER_MADE = ["route_missing"];
-const mayBe = (action, delivery) => action !== "resend" || !NEVER_MADE.includes(delivery.reason);
+const mayBe = (action, delivery) => action !== "resend" || delivery.resendable;
 const ACTIONS = { resend: ["resend", "resend_hint", false], delivered: ["delivered_act", "delivered_hint", false], discard: ["discard", "discard_hint", true] };
 
 export function settle(main, wanted) {

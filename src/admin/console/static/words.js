@@ -2,7 +2,7 @@
 
 const WORDS = {
   now: ["现在", "Now"], chats: ["会话", "Chats"], find: ["查找", "Find"], settle: ["待处理", "To settle"],
-  stats: ["统计", "Statistics"], apps: ["应用", "Apps"], config: ["配置", "Configuration"],
+  stats: ["统计", "Statistics"], changes: ["变更", "Changes"], apps: ["应用", "Apps"], config: ["配置", "Configuration"],
 
   unreachable: ["连不上网关：它停了，或网络不通", "The gateway can't be reached: it is down, or the network is"],
   went_wrong: ["没有成功", "That did not work"], http_fault: ["HTTP {0}", "HTTP {0}"], try_again: ["重试", "Try again"],
@@ -43,6 +43,12 @@ const WORDS = {
 
   day: ["日期", "Day"], messages: ["消息", "Messages"], replies: ["回复", "Replies"], hits: ["命中", "Hits"], success: ["送达率", "Delivered"], copies: ["拦下的重复", "Copies stopped"], mean: ["平均", "Mean"],
   stats_none: ["这一天没有消息", "No messages on that day"], stats_none_hint: ["换一天看看。", "Choose another day."], by_rule: ["按触发", "By trigger"], by_chat: ["按会话", "By chat"], csv: ["导出 CSV", "CSV"], rule: ["触发", "Trigger"],
+
+  changes_short: ["变更…", "Changes…"], changes_of: ["{0} 最近的变更", "Last changes of {0}"], changes_none: ["没有变更", "No changes"], changes_none_hint: ["运维改过什么、谁改的，都在这里；半秒内的可能还没入库，超过保留期的已经删除。", "What operators changed, and who, is told here. What happened within half a second may not be recorded yet; what is older than the records' retention is gone."],
+  by_whom: ["按操作者过滤", "Filter by who"], since: ["从这天起", "Since that day"], who: ["谁", "Who"], of_what: ["对象", "Of"], what: ["改了什么", "What"], as_configured: ["配置的值", "as configured"],
+  via_api: ["接口或控制台", "by API or console"], via_command: ["群内命令", "by a command in the chat"], via_signal: ["SIGHUP 信号", "by SIGHUP"], via_watch: ["文件变化（server.watch）", "files changed (server.watch)"],
+  change_user: ["成员资料", "Member's profile"], change_user_forgotten: ["忘记成员", "Member forgotten"], change_session_forgotten: ["忘记会话记忆", "Session forgotten"], change_configuration: ["新配置", "New configuration"],
+  tuned_weight: ["权重", "Weight"], tuned_paused: ["暂停", "Paused"], tuned_dead: ["失效", "Dead"], tuned_muted: ["静音", "Muted"], fields_set: ["设置", "set"], fields_removed: ["删除", "removed"],
 
   callback_url: ["回调地址", "Callback path"], kind: ["类型", "Kind"], access_token: ["access_token", "access_token"], hold: ["整体停发", "Held"], held_no: ["没有", "no"], trusted_address: ["可信 IP", "Trusted address"], trusted_ok: ["没有被拒绝过", "nothing refused"],
   recent: ["最近的回调", "Last callbacks"], recent_none: ["这个进程还没有收到回调", "This process has had no callback yet"], recent_none_hint: ["企业微信后台的 URL 要指到反向代理，代理再转到这个地址。", "The URL in WeCom's console must lead to your proxy, and from there to this address."],

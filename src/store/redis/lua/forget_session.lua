@@ -1,6 +1,6 @@
--- forget_session: leaves nothing of it but when that was, and a line that says so.
--- ARGV: a batch of (session's name, ttl ms). Answers each: 1.
-return each(function(session, ttl)
+-- forget_session: leaves nothing of it but when that was, a line that says so to the archive, and the change's own.
+-- ARGV: a batch of (session's name, ttl ms, the change's line). Answers each: 1.
+return each(function(session, ttl, line)
   local key = K.session(session)
   -- Later than the time before even where the clock went back: whoever read it meanwhile must see that it changed.
   local forgotten = math.max(now, tonumber(redis.call('HGET', key, 'forgotten') or 0) + 1)
@@ -8,5 +8,6 @@ return each(function(session, ttl)
   redis.call('HSET', key, 'forgotten', digits(forgotten))
   redis.call('PEXPIRE', key, ttl)
   journal('forgotten\t\t' .. session .. ':\t{}')
+  journal(line)
   return 1
 end)

@@ -1,6 +1,6 @@
 -- tune: changes what operators set of a chat.
 -- ARGV: a batch of (chat's lane, weight, `-` for the configured one, '' for as it is; '1', '0' or '' for as it is: paused;
--- '1' to clear its dead mark, configured weight, head start ms). Answers each: 1.
+-- '1' to clear its dead mark; '1', '0' or '' for as it is: muted; configured weight, head start ms, the change's line). Answers each: 1.
 local function set_weight(lane, weight, configured, head_start)
   if weight == '-' then
     redis.call('HDEL', K.chat(lane), 'weight')
@@ -28,7 +28,7 @@ local function resume(lane)
   end
 end
 
-return each(function(lane, weight, paused, alive, configured, head_start)
+return each(function(lane, weight, paused, alive, muted, configured, head_start, line)
   if weight ~= '' then
     set_weight(lane, weight, configured, head_start)
   end
@@ -41,5 +41,12 @@ return each(function(lane, weight, paused, alive, configured, head_start)
   if alive == '1' then
     revive(lane)
   end
+  if muted == '1' then
+    redis.call('SADD', K.chats, lane)
+    redis.call('HSET', K.chat(lane), 'muted', 1)
+  elseif muted == '0' then
+    redis.call('HDEL', K.chat(lane), 'muted')
+  end
+  journal(line)
   return 1
 end)

@@ -68,7 +68,7 @@ async fn know_every_script(store: &SharedStore) {
     store.answer_late(late("none", 0)).await.expect("answer");
     store.revive(&lane("warm")).await.expect("revive");
     store.session(&member()).await.expect("session");
-    store.forget_session(&SessionKey::of_chat(APP, "warm"), LONG).await.expect("forget");
+    store.forget_session(&SessionKey::of_chat(APP, "warm"), LONG, changed("warm")).await.expect("forget");
     store.tune(tuning("warm")).await.expect("tune");
     operate(store, operation("warm", "none.0", "op")).await;
     store.chats(vec![lane("warm")]).await.expect("chats");
@@ -77,10 +77,8 @@ async fn know_every_script(store: &SharedStore) {
     let (member, members) = (MemberKey::new(APP, "warm"), store.members());
     members.change_profile(bound("warm")).await.expect("change");
     members.read_profile(&member).await.expect("read");
-    members.forget_profile(&member, LONG).await.expect("forget");
+    members.forget_profile(&member, LONG, changed("warm")).await.expect("forget");
     members.admit(knock("warm", 1)).await.expect("admit");
-    members.mute(&lane("warm"), true).await.expect("mute");
-    members.mute(&lane("warm"), false).await.expect("unmute");
     open_task(store, opening("warm", 1)).await;
     queue_push(store, new_push("warm", "warm", 0)).await;
     store.pushes().advance_tasks(vec![progress("warm", 1)]).await.expect("advance");
@@ -104,7 +102,7 @@ fn late(request_id: &str, seq: u64) -> LateAnswer {
 fn bound(sender: &str) -> ProfileChange {
     let user = UserChange::Bind { id: "u-7".into(), ttl: LONG, renew: Some(LONG) };
     let contact = vec![("name".to_owned(), FieldChange::Fill("甲".into()))];
-    ProfileChange { member: MemberKey::new(APP, sender), user: Some(user), contact, upon: None }
+    ProfileChange { member: MemberKey::new(APP, sender), user: Some(user), contact, upon: None, change: None }
 }
 
 fn progress(task: &str, cursor: u64) -> TaskProgress {
@@ -134,7 +132,7 @@ async fn half_a_request_is_none() {
 }
 
 async fn nothing_is_lost_or_done_twice(fault: Fault) {
-    use Stage::{Accepted, Answered, Handled, Operated, Pushed, Settled};
+    use Stage::{Accepted, Answered, Changed, Handled, Operated, Pushed, Settled};
     let mut behind = Behind::new(fault).await;
     know_every_script(&behind.direct).await;
     inbound(&mut behind).await;
@@ -147,7 +145,12 @@ async fn nothing_is_lost_or_done_twice(fault: Fault) {
     let expected = vec![Accepted, Handled, Settled, Settled, Settled, Answered, Operated, Settled];
     let mut told = journal(&mut behind).await;
     let forgotten = told.remove("").expect("a session was forgotten");
-    assert_eq!(forgotten.len(), if behind.was_applied() { 2 } else { 1 }, "twice is as good as once");
+    let times = if behind.was_applied() { 2 } else { 1 };
+    assert_eq!(forgotten.len(), times, "twice is as good as once");
+    // A change that is made again is known by its id.
+    for (id, changes) in [("paused", 1), ("resumed", 1), ("muted", 1), ("noted", 1), ("forgotten", 1), ("gone", 1)] {
+        assert_eq!(told.remove(id), Some(vec![Changed; changes * times]), "{id}");
+    }
     let pushed = vec![Pushed, Settled, Operated, Settled];
     assert_eq!(told, BTreeMap::from([("r1".to_owned(), expected), ("t-t".to_owned(), pushed)]));
 }
@@ -219,8 +222,10 @@ async fn outbound(behind: &mut Behind) {
     let settled = behind.twice(async move |store| store.settle(vec![call.clone()]).await).await;
     assert!(matches!((&settled[0], behind.was_applied()), (Settled::Lost, true) | (Settled::Released, false)));
     behind.twice(async |store| store.revive(&lane("chat")).await).await;
-    behind.twice(async |store| store.tune(Tuning { paused: Some(true), ..tuning("chat") }).await).await;
-    behind.twice(async |store| store.tune(Tuning { paused: Some(false), ..tuning("chat") }).await).await;
+    for (id, paused) in [("paused", true), ("resumed", false)] {
+        let tuning = || Tuning { paused: Some(paused), change: changed(id), ..tuning("chat") };
+        behind.twice(async |store| store.tune(tuning()).await).await;
+    }
     assert_eq!(send(&behind.direct, Fate::Delivered).await.delivery.id, "r1.2");
 }
 
@@ -248,7 +253,8 @@ async fn members(behind: &mut Behind) {
     behind.twice(async |store| store.members().change_profile(bound("u")).await).await;
     let profile = behind.twice(async |store| store.members().read_profile(&member).await).await;
     assert_eq!((profile.user_id(), profile.contact.len()), (Some("u-7"), 1));
-    behind.twice(async |store| store.members().forget_profile(&member, LONG).await).await;
+    behind.twice(async |store| store.members().forget_profile(&member, LONG, changed("gone")).await).await;
+    behind.twice(async |store| store.note_change(changed("noted")).await).await;
     let profile = behind.direct.members().read_profile(&member).await.expect("reads");
     assert!(profile.user.is_none() && profile.contact.is_empty() && profile.forgotten > Some(0), "{profile:?}");
 
@@ -256,7 +262,8 @@ async fn members(behind: &mut Behind) {
     let second = behind.direct.members().admit(knock("k2", 2)).await.expect("counts");
     assert_eq!(second, Admitted::Yes, "the first counts once");
     assert_eq!(behind.twice(async |store| store.members().admit(knock("k3", 2)).await).await, Admitted::TooFastFirst);
-    behind.twice(async |store| store.members().mute(&lane("chat"), true).await).await;
+    let tuning = || Tuning { muted: Some(true), change: changed("muted"), ..tuning("chat") };
+    behind.twice(async |store| store.tune(tuning()).await).await;
     let muted: Option<String> = behind.server.command(&["HGET", "wg:{00}:chat:shop:chat", "muted"]).await;
     assert_eq!(muted.as_deref(), Some("1"));
 }
@@ -264,7 +271,7 @@ async fn members(behind: &mut Behind) {
 async fn remembered(behind: &mut Behind) {
     let before = behind.twice(async |store| store.session(&member()).await).await;
     assert_eq!(before, Remembered::default());
-    behind.twice(async |store| store.forget_session(&member(), LONG).await).await;
+    behind.twice(async |store| store.forget_session(&member(), LONG, changed("forgotten")).await).await;
     let after = behind.direct.session(&member()).await.expect("reads");
     assert!(!after.found && after.forgotten > 0 && after.session == Session::default(), "{after:?}");
 }
