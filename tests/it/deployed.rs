@@ -161,6 +161,11 @@ fn compose_services_are_healthy_keep_what_they_have_and_lead_somewhere() {
 }
 
 #[test]
+fn hadolint_finds_nothing_in_the_dockerfile() {
+    assert_eq!(run(Command::new(path("target/python/bin/hadolint")).arg(path("Dockerfile"))), "");
+}
+
+#[test]
 fn prometheus_reads_its_configuration() {
     let (folder, secrets) = (tempfile::tempdir().unwrap(), secrets());
     for (file, text) in files(&path("deploy/prometheus")) {
