@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::{AdminState, auth};
 use crate::model::now_ms;
+use crate::store::Spool;
 use crate::telemetry::KafkaStand;
 
 /// How long a probe waits for the store: well below any prober's own patience.
@@ -81,7 +82,7 @@ pub(super) async fn livez(State(state): State<AdminState>) -> Response {
 pub(super) async fn readyz(State(state): State<AdminState>) -> Response {
     let store_is_up = matches!(timeout(STORE_PATIENCE, state.store.ping()).await, Ok(Ok(())));
     let taken = match &state.spool {
-        Some(spool) => spool.has_room() || store_is_up && spool.is_empty(),
+        Some(spool) => store_is_up && spool.is_empty() || takes(spool).await,
         None => store_is_up,
     };
     let draining = state.health.is_draining();
@@ -92,6 +93,11 @@ pub(super) async fn readyz(State(state): State<AdminState>) -> Response {
     // Told, and no reason to send callbacks elsewhere.
     let kafka = state.kafka.as_ref().map(|kafka| kafka.view().stand());
     (status, Json(Ready { ready, store, spool, kafka, draining })).into_response()
+}
+
+/// Whether a message would find room there, and a disk that takes writes.
+async fn takes(spool: &Spool) -> bool {
+    spool.has_room() && matches!(timeout(STORE_PATIENCE, spool.ping()).await, Ok(Ok(())))
 }
 
 /// All metrics

@@ -177,6 +177,16 @@ impl Spool {
         Ok(self.is_empty())
     }
 
+    /// Answers when its disk takes writes: a row comes and goes.
+    pub async fn ping(&self) -> Result<()> {
+        let write = |step: &Step<'_>| {
+            step.sql("INSERT INTO spooled (lane, max_age, mark_ttl, message) VALUES ('', 0, 0, '')")?.execute([])?;
+            step.sql("DELETE FROM spooled WHERE seq = ?1")?.execute([step.last_id()]).map(drop)?;
+            Ok(())
+        };
+        self.db.step(write).await
+    }
+
     /// Waits until something was appended, at most `limit`. For one waiter.
     pub async fn wait(&self, limit: Duration) {
         self.db.wakeups().wait(Side::In, limit).await;

@@ -18,6 +18,7 @@ mod doors;
 mod examples;
 mod explain;
 mod fronted;
+mod full_disk;
 mod gateway;
 mod hands;
 mod kafka;

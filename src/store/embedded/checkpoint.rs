@@ -3,25 +3,47 @@
 //! SQLite's own way, a checkpoint inside some commit, makes that commit's callers wait for the copying; and a checkpoint
 //! from elsewhere alone never empties the log while writes go on. So it goes in two halves: a second connection on its
 //! own thread copies the bulk while the writer goes on, then the writer copies the little that came in meanwhile, between two
-//! groups, and starts the log anew.
+//! groups, and starts the log anew. It starts at the file's beginning and the file keeps its length: writing over what is there
+//! is synced sooner than making a file longer, which the file system has to write down, too.
 
-use std::path::{Path, PathBuf};
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
+use rusqlite::hooks::Wal;
 
 use super::database::{connect, spawn};
 use crate::store::Result;
 
-/// From this size of the log on it is emptied, in bytes.
-pub(super) const LOG_BOUND: u64 = 16 << 20;
+/// From so many pages of the log on it is started anew (16 MiB of them).
+pub(super) const LOG_BOUND: c_int = 4096;
+/// A log that grew longer than this is cut back when it is started anew, in bytes: more than it mostly grows to while it is
+/// being copied.
+pub(super) const LOG_KEPT: i64 = 32 << 20;
+
+thread_local! {
+    /// Pages in the log, as this thread's last commit left it.
+    static PAGES: Cell<c_int> = const { Cell::new(0) };
+}
+
+fn note_pages(_: &Wal, pages: c_int) -> rusqlite::Result<()> {
+    PAGES.set(pages);
+    Ok(())
+}
+
+/// Pages in the log of the database that this thread writes.
+#[cfg(test)]
+pub(super) fn pages() -> c_int {
+    PAGES.get()
+}
 
 /// The writer's half.
 pub(super) struct Checkpoints {
-    log: PathBuf,
     /// Asks the copier to start; gone with the writer, which ends the copier.
     start: Sender<()>,
     /// The copier was asked; it is not asked again before its copy was followed up.
@@ -30,26 +52,26 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Starts the copier for the database at `file`, in a thread that bears its `name`.
-    pub fn start(file: &Path, name: &str) -> Result<(Self, JoinHandle<()>)> {
+    /// Starts the copier for the database at `file`, which `writer` writes, in a thread that bears its `name`.
+    pub fn start(file: &Path, name: &str, writer: &Connection) -> Result<(Self, JoinHandle<()>)> {
+        writer.wal_hook(Some(note_pages));
         let conn = connect(file, true)?;
         let (start, asked) = channel();
         let copied = Arc::new(AtomicBool::new(false));
         let done = copied.clone();
         let thread = spawn(format!("{name}-checkpoint"), move || copy(&conn, &asked, &done))?;
-        let mut log = file.as_os_str().to_owned();
-        log.push("-wal");
-        Ok((Self { log: log.into(), start, asked: false, copied }, thread))
+        Ok((Self { start, asked: false, copied }, thread))
     }
 
-    /// Called between two groups.
+    /// Called between two groups, by the thread that commits them.
     pub fn keep_up(&mut self, conn: &Connection) {
         if self.asked {
             if self.copied.swap(false, Ordering::Acquire) {
-                checkpoint(conn, "PRAGMA wal_checkpoint(TRUNCATE)");
+                checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
+                PAGES.set(0);
                 self.asked = false;
             }
-        } else if std::fs::metadata(&self.log).is_ok_and(|log| log.len() > LOG_BOUND) {
+        } else if PAGES.get() > LOG_BOUND {
             self.asked = self.start.send(()).is_ok();
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction};
 
-use super::checkpoint::{Checkpoints, LOG_BOUND};
+use super::checkpoint::{Checkpoints, LOG_KEPT};
 use super::step::Step;
 use super::sweep::Sweeper;
 use super::writer::{Call, Work, Writer};
@@ -35,7 +35,7 @@ impl Database {
     pub fn start(file: &Path, conn: Connection, name: &str, sweeper: Sweeper, waiting: u64) -> Result<Self> {
         let (work, incoming) = channel();
         let wakeups = Arc::new(Wakeups::default());
-        let (checkpoints, copier) = Checkpoints::start(file, name)?;
+        let (checkpoints, copier) = Checkpoints::start(file, name, &conn)?;
         let writer = Writer { conn, work: incoming, wakeups: wakeups.clone(), checkpoints, sweeper, waiting };
         let writer = spawn(format!("{name}-writer"), move || writer.run())?;
         Ok(Self { work: Some(work), threads: vec![writer, copier], wakeups })
@@ -92,9 +92,9 @@ pub(in crate::store) fn connect(file: &Path, fsync: bool) -> Result<Connection> 
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", if fsync { "FULL" } else { "OFF" })?;
-    // Checkpoints are ours, and a log that grew once is cut back by them.
+    // Checkpoints are ours, and a log that grew too long once is cut back by them.
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
-    conn.pragma_update(None, "journal_size_limit", LOG_BOUND as i64)?;
+    conn.pragma_update(None, "journal_size_limit", LOG_KEPT)?;
     conn.pragma_update(None, "cache_size", -32_768)?;
     Ok(conn)
 }

@@ -441,18 +441,44 @@ mod tests {
 
     /// What comes in meanwhile is bounded by the disk's speed, so only the end is looked at.
     #[tokio::test]
-    async fn the_log_is_cut_back() {
+    async fn the_log_starts_anew_in_a_file_that_keeps_its_length() {
         let (folder, store) = open();
         let log = || std::fs::metadata(folder.path().join("store.db-wal")).unwrap().len();
-        for _ in 0..18 {
-            store.db.step(|step| step.note(Stage::Accepted, "r", "k", &"x".repeat(1 << 20))).await.unwrap();
-        }
+        write_mebibytes(&store, 1, 18).await;
+        let long = log();
+        let anew = async {
+            while store.db.step(|_| Ok(checkpoint::pages())).await.unwrap() > checkpoint::LOG_BOUND / 2 {
+                store.ping().await.unwrap();
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), anew).await.expect("the log goes on and on");
+        // The pages are counted by what is committed: it did start anew.
+        store.ping().await.unwrap();
+        assert!(store.db.step(|_| Ok(checkpoint::pages())).await.unwrap() < 10);
+        assert!(long > 18 << 20 && log() >= long, "{long} bytes became {}", log());
+        assert_eq!(store.depth().await.unwrap().journal, 18);
+    }
+
+    #[tokio::test]
+    async fn a_log_that_grew_too_long_is_cut_back() {
+        let (folder, store) = open();
+        let log = || std::fs::metadata(folder.path().join("store.db-wal")).unwrap().len();
+        write_mebibytes(&store, 40, 1).await;
+        assert!(log() > checkpoint::LOG_KEPT as u64);
         let cut_back = async {
-            while log() > checkpoint::LOG_BOUND / 2 {
+            while log() > checkpoint::LOG_KEPT as u64 {
                 store.ping().await.unwrap();
             }
         };
         tokio::time::timeout(Duration::from_secs(30), cut_back).await.expect("the log stays long");
-        assert_eq!(store.depth().await.unwrap().journal, 18);
+        assert_eq!(store.depth().await.unwrap().journal, 40);
+    }
+
+    /// So many lines of 1 MiB a step, in so many steps.
+    async fn write_mebibytes(store: &EmbeddedStore, lines: usize, steps: usize) {
+        for _ in 0..steps {
+            let write = |step: &Step<'_>| step.note(Stage::Accepted, "r", "k", &"x".repeat(1 << 20));
+            store.db.step(move |step| (0..lines).try_for_each(|_| write(step))).await.unwrap();
+        }
     }
 }

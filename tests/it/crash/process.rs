@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, prlimit, waitpid};
 use serde_json::Value;
 use tokio::sync::watch;
 
+const BINARY: &str = env!("CARGO_BIN_EXE_wecom-gateway");
 /// Log lines that are kept for whoever asks why.
 const LINES: usize = 300;
 
@@ -52,7 +53,17 @@ struct State {
 impl Gateway {
     /// Starts `serve` and waits until it takes callbacks; `trap` is a crash point. `Err` where it ended instead.
     pub async fn start(config: &Path, trap: Option<&str>) -> Result<Self, Ended> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wecom-gateway"));
+        Self::of(Command::new(BINARY), config, trap).await
+    }
+
+    /// As [`Gateway::start`], one whose disk can be made full: where a limit refuses a write, only the write fails.
+    pub async fn start_on_a_small_disk(config: &Path) -> Result<Self, Ended> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#, BINARY]);
+        Self::of(shell, config, None).await
+    }
+
+    async fn of(mut command: Command, config: &Path, trap: Option<&str>) -> Result<Self, Ended> {
         command
             .arg("serve")
             .arg("--config")
@@ -74,6 +85,12 @@ impl Gateway {
             Some((callbacks, admin)) => Ok(Self { child, callbacks, admin, log }),
             None => Err(Ended { status: child.wait().expect("its end"), said: log.text() }),
         }
+    }
+
+    /// From now on no file of its takes a byte, as on a full disk; or they do again.
+    pub fn fill_disk(&self, full: bool) {
+        let limit = Rlimit { current: full.then_some(0), maximum: None };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit).expect("a process of ours");
     }
 
     /// Waits until it has written a line with this in it.
