@@ -100,6 +100,42 @@ async fn dashboard_and_rules_ask_for_what_is_there() {
     tokio::time::timeout(TEST, test).await.expect("within its time");
 }
 
+/// What is refused is told by one of two rules: what can't be stored now, and everything else.
+#[test]
+fn every_refusal_of_a_callback_raises_an_alert() {
+    let expression = |alert: &str| {
+        let rule = Regex::new(&format!(r"alert: {alert}\n\s+expr: (.+)")).unwrap();
+        rule.captures(&read(RULES)).unwrap_or_else(|| panic!("no {alert}"))[1].to_owned()
+    };
+    let words = |expression: &str, matcher: &str| -> BTreeSet<String> {
+        let listed = Regex::new(&format!(r#"result{matcher}"([a-z_|]+)""#)).unwrap();
+        let listed = listed.captures(expression).unwrap_or_else(|| panic!("{expression}"))[1].to_owned();
+        listed.split('|').map(str::to_owned).collect()
+    };
+    let left_out = words(&expression("WecomGatewayRefusesCallbacks"), "!~");
+    let unavailable = words(&expression("WecomGatewayTakesNoMessages"), "=~");
+    let taken = ["stored", "spooled", "duplicate", "verified"].map(str::to_owned).into();
+    assert_eq!(left_out, unavailable.union(&taken).cloned().collect());
+    let ingress = |file: &str| {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ingress").join(file);
+        std::fs::read_to_string(file).unwrap()
+    };
+    let codes = ingress("refusal.rs").split_once("fn code").unwrap().1.to_owned();
+    let codes = Regex::new(r#"=> "([a-z_]+)""#)
+        .unwrap()
+        .captures_iter(&codes)
+        .map(|found| found[1].to_owned())
+        .collect::<BTreeSet<_>>();
+    assert!(codes.len() >= 15 && codes.contains("missing_field"), "codes are not found any more: {codes:?}");
+    assert_eq!(codes.intersection(&left_out).collect::<Vec<_>>(), [""; 0]);
+    let refused = Regex::new(r#"Refused\("([a-z_]+)"\)"#).unwrap();
+    for file in ["mod.rs", "intake.rs"] {
+        for found in refused.captures_iter(&ingress(file)) {
+            assert!(unavailable.contains(&found[1]), "{file}: {}", &found[1]);
+        }
+    }
+}
+
 #[test]
 fn prometheus_reads_rules_and_dashboard() {
     let path = |file| deploy(file).display().to_string();
