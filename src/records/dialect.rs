@@ -13,6 +13,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 
 use super::RecordsError;
 use crate::model::Secret;
+use crate::store::lock::create_file;
 
 /// Applied in order at each start; one that was applied is never edited.
 static SQLITE: Migrator = sqlx::migrate!("src/records/migrations/sqlite");
@@ -141,6 +142,7 @@ fn file(url: &str) -> Result<String, RecordsError> {
     if let Some(folder) = whole.parent() {
         std::fs::create_dir_all(folder).map_err(fault(folder))?;
     }
+    create_file(&whole).map_err(fault(&whole))?;
     let parts = whole.to_str().ok_or(RecordsError::Url)?.split('/');
     let parts: Vec<String> = parts.map(|part| utf8_percent_encode(part, NON_ALPHANUMERIC).to_string()).collect();
     Ok(format!("sqlite://{}?mode=rwc", parts.join("/")))
@@ -174,6 +176,11 @@ mod tests {
         assert_eq!(dialect, Dialect::Sqlite);
         let back = SqliteConnectOptions::from_url(&options.database_url).unwrap();
         assert_eq!(back.get_filename(), name);
+        #[cfg(unix)]
+        {
+            let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&name).unwrap().permissions());
+            assert_eq!(mode & 0o777, 0o600, "what members write is for nobody else's eyes");
+        }
         assert!(name.parent().unwrap().is_dir());
         assert!(matches!(Dialect::of(&Secret::new("postgres://u:p@h/db")), Err(RecordsError::Url)));
     }

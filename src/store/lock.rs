@@ -42,9 +42,35 @@ pub(super) fn create_folder(path: &Path) -> Result<()> {
     builder.create(path).map_err(|e| StoreError::Refused(format!("{} can't be created: {e}", path.display())))
 }
 
+/// Makes the file `path` where it is missing, readable by its owner only; what SQLite lays beside it then is too. One that is there is
+/// left as it is, and not even opened: closing it would take the locks of this process's SQLite away.
+pub(crate) fn create_file(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create_new(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_sqlite_writes_is_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let store = crate::store::embedded::EmbeddedStore::open(folder.path(), 1).unwrap();
+        let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap()).collect();
+        let databases = files.iter().filter(|file| file.file_name().to_string_lossy().contains(".db"));
+        let modes: Vec<u32> = databases.map(|file| file.metadata().unwrap().permissions().mode() & 0o777).collect();
+        assert!(modes.len() >= 2 && modes.iter().all(|mode| *mode == 0o600), "{modes:?} of {files:?}");
+        drop(store);
+    }
 
     #[test]
     fn a_folder_has_one_owner_at_a_time() {

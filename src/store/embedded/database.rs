@@ -16,6 +16,7 @@ use super::checkpoint::{Checkpoints, LOG_KEPT};
 use super::step::Step;
 use super::sweep::Sweeper;
 use super::writer::{Call, Work, Writer};
+use crate::store::lock::create_file;
 use crate::store::{Result, StoreError, Wakeups};
 
 /// How long a statement waits for another connection's lock (the checkpoint's, or a shell's).
@@ -84,6 +85,8 @@ impl Drop for Database {
 
 /// Opens (or makes) `file`. With `fsync` a commit returns once the disk has it.
 pub(in crate::store) fn connect(file: &Path, fsync: bool) -> Result<Connection> {
+    let fault = |error| StoreError::Refused(format!("{} can't be made: {error}", file.display()));
+    create_file(file).map_err(fault)?;
     let conn = Connection::open(file)?;
     conn.busy_timeout(BUSY)?;
     // More than there are texts.
