@@ -22,13 +22,14 @@ pub(super) fn summary(stats: &Stats, settings: &Settings) -> String {
         return text;
     }
     text.push_str(&format!(
-        "消息 {}：命令 {}，关键词 {}，@提及 {}，绑定 {}，闲聊 {}\n",
+        "消息 {}：命令 {}，关键词 {}，@提及 {}，绑定 {}，闲聊 {}{}\n",
         total.messages,
         hits("command"),
         hits("keyword"),
         hits("mention"),
         hits("binding"),
-        hits("chatter")
+        hits("chatter"),
+        rest(|word| hits(word))
     ));
     text.push_str(&format!(
         "回复 {replies}：送达 {delivered}，未知 {unknown}，失败 {dead}，丢弃 {dropped}，成功率 {}\n",
@@ -51,12 +52,22 @@ pub(super) fn summary(stats: &Stats, settings: &Settings) -> String {
     list(&mut text, "最活跃的会话", chats);
     let rules = stats.rules.iter().map(|rule| {
         let figures = format!("{} 次（{}）", rule.hits, percent(rule.hit_rate));
-        format!("{}（{}）：{figures}{}", short(&rule.rule), short(&rule.app), mean(&rule.replies))
+        // A binding has no name but its place in the file.
+        let place = rule.rule.parse::<usize>().ok().filter(|_| rule.trigger == "binding");
+        let name = place.map_or_else(|| short(&rule.rule), |place| format!("绑定 {}", place.saturating_add(1)));
+        format!("{name}（{}）：{figures}{}", short(&rule.app), mean(&rule.replies))
     });
     list(&mut text, "命中最多的规则", rules);
     text.truncate(text.floor_char_boundary(GROUP_ROBOT.text));
     text.truncate(text.trim_end().len());
     text
+}
+
+/// What else came, as far as any did, so that the parts make the whole.
+fn rest(hits: impl Fn(&str) -> i64) -> String {
+    let words = [("sensitive", "敏感词"), ("event", "事件"), ("other", "其他")];
+    let some = words.map(|(word, told)| (told, hits(word))).into_iter().filter(|(_, hits)| *hits > 0);
+    some.map(|(told, hits)| format!("，{told} {hits}")).collect()
 }
 
 /// The first few, numbered, under a title; nothing where there is nothing.
@@ -94,7 +105,7 @@ fn short(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::config;
-    use crate::records::{ChatStats, Figures, Latencies, Page, RuleStats};
+    use crate::records::{ChatStats, Figures, Hit, Latencies, Page, RuleStats};
 
     fn replies(n: i64) -> Replies {
         let latency_ms = Some(Latencies { mean: 320, p50: 210, p95: 999, p99: 1_800 });
@@ -123,6 +134,19 @@ mod tests {
             total,
             rules: (0..chats).map(rule).collect(),
             chats: Page { items: (0..chats).map(chat).collect(), next: None },
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_days_messages_make_the_whole() {
+        let mut day = stats(0, "");
+        day.total.hits = [("command", 2), ("sensitive", 1), ("event", 3), ("other", 0)].into();
+        let text = summary(&day, &settings());
+        assert!(text.contains("闲聊 0，敏感词 1，事件 3\n"), "{text}");
+        // None is left out: each is told by a word of its own.
+        for hit in Hit::ALL {
+            day.total.hits = [(hit.as_str(), 23)].into();
+            assert!(summary(&day, &settings()).contains(" 23"), "{hit:?}");
         }
     }
 

@@ -128,7 +128,7 @@ async fn follow(context: &Context, work: Work<'_>, claimed: &ClaimedMessage, dec
         Decision::Ignore { reason } => Decided::ends(Outcome::Ignored, None, Some(reason)),
         Decision::Block { rule } => {
             warn!(request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
-                sender_key = %message.sender_key, msg_id = %message.msg_id, "a sensitive word; not answered");
+                sender_key = %message.sender_key, msg_id = %message.msg_id, "a word of the app's [rules] sensitive stands in it; not answered");
             Decided::ends(Outcome::Blocked, Some(rule), None)
         }
         Decision::Say { rule, text, reason } => {
