@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 
-use super::voice::say;
-use super::{ConfigFile, FAILED, Failure, MISCONFIGURED, load, runtime};
+use super::voice::{say, warn};
+use super::{ConfigFile, FAILED, Failure, MISCONFIGURED, runtime};
+use crate::config;
 use crate::explain::{Asked, Explanation, State, Step, explain};
 
 /// What `explain` is asked.
@@ -72,7 +73,12 @@ fn read(file: &Path) -> std::io::Result<Bytes> {
 }
 
 pub(super) fn run(options: Options) -> Result<(), Failure> {
-    let settings = load(&options.file)?;
+    let around = config::load_around(&options.file.config, &options.app);
+    let (settings, missing) = around.map_err(|faults| Failure { code: MISCONFIGURED, text: faults.to_string() })?;
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        warn(format_args!("not there in this shell, and not needed to open callbacks: what these name: {missing}"));
+    }
     let apps = options.file.config.with_file_name("apps");
     let unreadable = |file: &Path, error: std::io::Error| Failure {
         code: MISCONFIGURED,

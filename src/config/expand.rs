@@ -6,8 +6,11 @@ use std::path::Path;
 
 use super::files;
 
-/// Looks a variable up; `None` where it isn't set.
+/// Looks a variable up; `None` where it isn't set. It is asked for a file (`file:/path`) too, once that can't be read.
 pub(super) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// How a fault begins that is none of the text itself: what it names is not there.
+pub(super) const NEEDS: &str = "needs the";
 
 /// The text with everything put in, or what hinders it and how to mend that.
 pub(super) fn expand(raw: &str, environment: &Environment) -> Result<String, String> {
@@ -26,7 +29,7 @@ pub(super) fn expand(raw: &str, environment: &Environment) -> Result<String, Str
 
 fn one(name: &str, environment: &Environment) -> Result<String, String> {
     if let Some(path) = name.strip_prefix("file:") {
-        return first_line(Path::new(path.trim()));
+        return first_line(Path::new(path.trim())).or_else(|wrong| environment(name).ok_or(wrong));
     }
     let well_formed = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -34,14 +37,14 @@ fn one(name: &str, environment: &Environment) -> Result<String, String> {
         return Err(format!("holds ${{{name}}}, which names no variable: write ${{NAME}} or ${{file:/path}}"));
     }
     environment(name).ok_or_else(|| {
-        format!("needs the environment variable {name}, which is not set: set it, or write the value here")
+        format!("{NEEDS} environment variable {name}, which is not set: set it, or write the value here")
     })
 }
 
 fn first_line(path: &Path) -> Result<String, String> {
     match files::text(path, "create it, or correct its path") {
         Ok(text) => Ok(text.lines().next().unwrap_or_default().to_owned()),
-        Err(wrong) => Err(format!("needs the file {}, which {wrong}", path.display())),
+        Err(wrong) => Err(format!("{NEEDS} file {}, which {wrong}", path.display())),
     }
 }
 

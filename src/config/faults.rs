@@ -37,6 +37,11 @@ impl fmt::Display for Fault {
 pub struct Faults(Vec<Fault>);
 
 impl Faults {
+    /// These, where there are any.
+    pub(super) fn of(faults: Vec<Fault>) -> Result<(), Self> {
+        if faults.is_empty() { Ok(()) } else { Err(Self(faults)) }
+    }
+
     /// The faults, one by one.
     pub fn iter(&self) -> std::slice::Iter<'_, Fault> {
         self.0.iter()
@@ -199,8 +204,7 @@ impl Ledger {
 
     /// All that was noted, if anything was.
     pub(super) fn close(self) -> Result<(), Faults> {
-        let faults = self.faults.into_inner();
-        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+        Faults::of(self.faults.into_inner())
     }
 }
 

@@ -202,23 +202,40 @@ fn admin_token(t: &mut Table) -> Option<AdminToken> {
 fn wecom(t: &mut Table) -> WeCom {
     let api_base = t.parsed_unseen("api_base", api_base).unwrap_or_else(official_api);
     let listed = t.strings("webhook_hosts").unwrap_or_else(|| vec![OFFICIAL_HOST.into()]);
+    let mut is_in_full = t.sound(&["webhook_hosts"]);
     let mut webhook_hosts = Vec::with_capacity(listed.len());
     for (i, host) in listed.iter().enumerate() {
         match Host::parse(host.trim()) {
             Ok(parsed) => webhook_hosts.push(parsed.to_string()),
-            Err(_) => t.fault(
-                &format!("webhook_hosts[{i}]"),
-                format!("{host:?} is no host: write a bare name or IP, without scheme, port or path"),
-            ),
+            Err(_) => {
+                t.fault(
+                    &format!("webhook_hosts[{i}]"),
+                    format!("{host:?} is no host: write a bare name or IP, without scheme, port or path"),
+                );
+                match meant(host) {
+                    Some(meant) => webhook_hosts.push(meant),
+                    None => is_in_full = false,
+                }
+            }
         }
+    }
+    if !t.sound(&["api_base"]) {
+        webhook_hosts.push(OFFICIAL_HOST.into()); // where its stand-in leads: a bare key is no fault of the chat's
     }
     if listed.is_empty() && t.sound(&["webhook_hosts"]) {
         t.fault("webhook_hosts", "is empty, so that no webhook could be reached: list \"qyapi.weixin.qq.com\"");
     }
-    if !t.sound(&["api_base", "webhook_hosts"]) {
+    if listed.is_empty() || !is_in_full {
         webhook_hosts.clear(); // not known in full: no webhook is judged by them
     }
     WeCom { api_base, webhook_hosts }
+}
+
+/// The host that was meant by what is none: that of a URL, or what stands before a port or a path.
+fn meant(text: &str) -> Option<String> {
+    let text = text.trim();
+    let url = if text.contains("://") { Url::parse(text) } else { Url::parse(&format!("https://{text}")) };
+    url.ok()?.host_str().map(str::to_owned)
 }
 
 /// The address from the documentation of WeCom's API.

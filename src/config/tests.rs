@@ -2,6 +2,7 @@
 
 mod alarms;
 mod apps;
+mod around;
 mod beside;
 #[cfg(feature = "kafka")]
 mod kafka;

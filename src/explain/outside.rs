@@ -3,6 +3,7 @@
 use axum::http::Method;
 use jiff::Timestamp;
 
+use super::rewritten::decoded_whole;
 use super::{Diagnosis, Fault, Scene, Steps, sealed};
 use crate::config::nearest;
 use crate::config::settings::{App, AppKind, JsonAuth};
@@ -43,7 +44,8 @@ impl<'a> Target<'a> {
 
     /// Whether it is a message's: it has everything of a callback but the `echostr` of a verification.
     pub fn is_of_message(&self) -> bool {
-        let names = |name: &str| url::form_urlencoded::parse(self.query.as_bytes()).any(|(found, _)| found == name);
+        let query = decoded_whole(self.query);
+        let names = |name: &str| url::form_urlencoded::parse(query.as_bytes()).any(|(found, _)| found == name);
         match self.method {
             Some(method) => method == "POST",
             None => names("msg_signature") && !names("echostr"),

@@ -1,5 +1,7 @@
 //! The marks that proxies, frameworks and copying leave on a callback: what it was before fits, or its form tells.
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode_str;
 
 use super::{Diagnosis, Fault};
@@ -39,8 +41,7 @@ impl Sealed {
 
 const UNTOUCHED: &str =
     "let the proxy pass query and body on as they are: no parsing, no re-encoding, no re-serialising";
-const DECODED_ONCE: &str =
-    "let each hop percent-decode nothing (the gateway does it once); give --url as the access log has it";
+pub(super) const DECODED_ONCE: &str = "let each hop percent-encode and percent-decode nothing (the gateway does it once); give --url as the access log has it";
 
 /// A change that undoes one of theirs.
 struct Undo {
@@ -96,6 +97,16 @@ const IN_CIPHERTEXT: [Undo; 6] = [
 /// Percent-decodes; what is no UTF-8 then stays as it is.
 fn decode(text: &str) -> String {
     percent_decode_str(text).decode_utf8().map_or_else(|_| text.to_owned(), Into::into)
+}
+
+/// Whether a query that says nothing says all once it is decoded: it was encoded as a whole.
+pub(super) fn is_encoded_whole(raw: &str) -> bool {
+    Query::parse(raw).is_err() && Query::parse(&decode(raw)).is_ok()
+}
+
+/// As it was before it was encoded as a whole.
+pub(super) fn decoded_whole(raw: &str) -> Cow<'_, str> {
+    if is_encoded_whole(raw) { decode(raw).into() } else { raw.into() }
 }
 
 fn trim(text: &str) -> String {

@@ -41,7 +41,7 @@ pub(super) fn open(steps: &mut Steps, scene: &Scene<'_>, app: &App, crypto: &Cal
         steps.skip("decryption", "there is no ciphertext");
         return None;
     };
-    decryption(steps, scene, app, crypto, &ciphertext)
+    decryption(steps, scene, app, crypto, query.as_ref(), &ciphertext)
 }
 
 /// The app whose token fits, where this one's file is missing.
@@ -62,6 +62,11 @@ pub(super) fn query<'s>(steps: &mut Steps, scene: &Scene<'s>) -> Option<Query<'s
         Ok(query) => {
             steps.holds("query", "msg_signature, timestamp and nonce are there");
             Some(query)
+        }
+        Err(_) if rewritten::is_encoded_whole(raw) => {
+            let says = "its & and = are percent-encoded, so that it is one long name without a value: the query was encoded once more, as a whole";
+            steps.fail("query", Diagnosis::new(Fault::EncodedTwice, says, rewritten::DECODED_ONCE));
+            None
         }
         Err(refusal) => {
             let names: Vec<_> = url::form_urlencoded::parse(raw.as_bytes()).map(|(name, _)| name).collect();
@@ -180,8 +185,7 @@ fn signature(steps: &mut Steps, scene: &Scene<'_>, app: &App, crypto: &CallbackC
     let diagnosis = rewritten::undone(crypto, sealed).unwrap_or_else(|| {
         if let Some(other) = scene.others(&app.id).find(fitting) {
             let says = format!("msg_signature does not fit this app's token, but fits that of app {:?}", other.id);
-            let mend = format!("set the URL in WeCom to …/callback/{}, or correct token and encoding_aes_key in {file}", other.id);
-            return Diagnosis::new(Fault::WrongApp, says, mend);
+            return Diagnosis::new(Fault::WrongApp, says, elsewhere(&other.id, &file));
         }
         match crypto.open(&sealed.ciphertext) {
             Ok(opened) if !is_readable(scene, &opened.message) => Diagnosis::new(
@@ -269,6 +273,7 @@ fn decryption(
     scene: &Scene<'_>,
     app: &App,
     crypto: &CallbackCrypto,
+    query: Option<&Query<'_>>,
     ciphertext: &str,
 ) -> Option<Vec<u8>> {
     match crypto.open(ciphertext) {
@@ -286,18 +291,41 @@ fn decryption(
         }
         Err(error) => {
             steps.holds("base64", "the ciphertext is base64, in whole AES blocks");
-            let opens = |other: &&App| outside::crypto(other).is_some_and(|crypto| crypto.open(ciphertext).is_ok());
-            let whose = scene.others(&app.id).find(opens).map(|other| format!("; that of app {:?} does", other.id));
-            let says = format!("encoding_aes_key does not open it ({error}){}", whose.unwrap_or_default());
-            let mend = format!(
-                "{}: copy the 43 characters of encoding_aes_key again {SOURCE}; a newly made key holds once it is saved there",
-                scene.file(&app.id)
-            );
-            steps.fail("decryption", Diagnosis::new(Fault::WrongKey, says, mend));
+            steps.fail("decryption", wrong_key(scene, app, query, ciphertext, &error));
             steps.skip("receive_id", "it is inside");
             None
         }
     }
+}
+
+/// Why the key does not open it: it is wrong, or the whole callback is another app's, token and key.
+fn wrong_key(
+    scene: &Scene<'_>,
+    app: &App,
+    query: Option<&Query<'_>>,
+    ciphertext: &str,
+    error: &CryptoError,
+) -> Diagnosis {
+    let file = scene.file(&app.id);
+    let opens = |other: &&App| outside::crypto(other).is_some_and(|crypto| crypto.open(ciphertext).is_ok());
+    let whose = scene.others(&app.id).find(opens);
+    let sealed = query.map(|query| Sealed::new(query, ciphertext.to_owned()));
+    let is_all_theirs = whose.and_then(outside::crypto).zip(sealed).is_some_and(|(crypto, sealed)| sealed.fits(crypto));
+    let theirs = whose.map(|other| format!("; that of app {:?} does", other.id));
+    let says = format!("encoding_aes_key does not open it ({error}){}", theirs.unwrap_or_default());
+    match whose.filter(|_| is_all_theirs) {
+        Some(other) => Diagnosis::new(Fault::WrongApp, says, elsewhere(&other.id, &file)),
+        None => {
+            let mend = "copy the 43 characters of encoding_aes_key again";
+            let mend = format!("{file}: {mend} {SOURCE}; a newly made key holds once it is saved there");
+            Diagnosis::new(Fault::WrongKey, says, mend)
+        }
+    }
+}
+
+/// The mend of a callback that is another app's.
+fn elsewhere(other: &str, file: &str) -> String {
+    format!("set the URL in WeCom to …/callback/{other}, or correct token and encoding_aes_key in {file}")
 }
 
 /// Whom it was meant for. Corp ids are no secrets.

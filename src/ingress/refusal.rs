@@ -57,7 +57,7 @@ impl Refusal {
     pub(crate) fn told(&self) -> String {
         match self {
             Self::Crypto(e) if e.is_receive_id_mismatch() => {
-                "meant for another receiver: check the app's receive_id; the log shows the ends of both".into()
+                "meant for another receiver: check the app's receive_id; the log shows the ends of both (of short ones the length), `explain` the whole".into()
             }
             Self::MissingField { field, .. } => {
                 format!("a message of this type must have a {field}, and this one has none")

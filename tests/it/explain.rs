@@ -369,7 +369,15 @@ async fn what_proxies_do_is_seen() {
         bench.finds(&message().to("suport"), "unknown_app").await.says("app", "did you mean --app support?");
         let nobodys = bench.finds(&message().to("another"), "unknown_app").await;
         nobodys.says("app", "fits the token of app \\\"support\\\"");
+        let whole = Callback { query: percent_encoded(&message().query), ..message() };
+        let whole = bench.finds(&whole, "encoded_twice").await;
+        whole.says("query", "percent-encoded");
+        whole.says("method", "POST");
         let elsewhere = bench.explain(APP, &message().to("hr"), &[]).await;
+        // One mend, said twice: nothing is to be copied anew.
+        for step in ["signature", "decryption"] {
+            elsewhere.says(step, "/callback/support");
+        }
         assert_eq!((elsewhere.fault(), elsewhere.said["status"].as_u64()), ("wrong_app", Some(403)));
         // The gateway would look at it with that app's token, and so do the steps.
         elsewhere.says("signature", "fits that of app \\\"support\\\"");

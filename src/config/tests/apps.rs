@@ -165,6 +165,32 @@ fn webhooks() {
     ]);
 }
 
+/// What can be judged is judged, and nothing is blamed for what stands in `gateway.toml`.
+#[test]
+fn a_fault_of_wecoms_section_hides_no_fault_of_a_webhook() {
+    let app = |webhook: &str| robot(&format!("[[chats]]\nid = \"c\"\nwebhook = \"{webhook}\""));
+    let (evil, official) = ("https://evil.example/send?key=k", format!("{HOOK}k"));
+    for (gateway, own) in [
+        ("api_base = \"qyapi.weixin.qq.com\"", "wecom.api_base"),
+        ("api_base = \"ftp://x\", webhook_hosts = [\"a.example\"]", "wecom.api_base"),
+        ("webhook_hosts = [\"https://qyapi.weixin.qq.com/\"]", "wecom.webhook_hosts[0]"),
+        ("webhook_hosts = [\"qyapi.weixin.qq.com:443\"]", "wecom.webhook_hosts[0]"),
+    ] {
+        let told = |webhook: &str| {
+            let faults = Folder::new().gateway(&format!("wecom = {{ {gateway} }}")).app("a", &app(webhook)).faults();
+            assert!(blames(&faults, "gateway.toml", own, &[]), "{faults}");
+            (blames(&faults, "apps/a.toml", "chats[0].webhook", &["evil.example"]), faults.iter().count())
+        };
+        assert_eq!(told(evil), (true, 2), "{gateway}");
+        for webhook in [official.as_str(), "a-bare-key"] {
+            assert_eq!(told(webhook), (false, 1), "{gateway}: {webhook}");
+        }
+    }
+    // What was meant can't be told: nothing is judged by it.
+    let faults = Folder::new().gateway("wecom = { webhook_hosts = [\"\"] }").app("a", &app(evil)).faults();
+    assert_eq!(faults.iter().count(), 1, "{faults}");
+}
+
 #[test]
 fn a_bare_key_a_full_url_and_blanks_are_the_same_route() {
     let route = |webhook: &str| {
