@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::operator::{Operator, Running};
 use super::table::{Align, table};
 use super::voice::say;
-use super::{Failure, runtime};
+use super::{Failure, MISCONFIGURED, runtime};
 use crate::config::settings::Scope;
 use crate::zone::Zone;
 
@@ -36,9 +36,16 @@ enum Format {
 /// Prints every message that the id names; that there is none is a failure.
 pub(super) fn run(options: Options) -> Result<(), Failure> {
     let Options { id, format, gateway } = options;
+    if id.trim().is_empty() {
+        let text = "the id is empty: give a msg_id, request_id, delivery id or task id, in single quotes".to_owned();
+        return Err(Failure { code: MISCONFIGURED, text });
+    }
     let (operator, runtime) = (gateway.operator(Scope::Read)?, runtime()?);
     let found = runtime.block_on(operator.get_all(&["messages", &id], &[]))?;
     let messages = found["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if messages.is_empty() && found["refused"].is_object() {
+        return Err(Failure::running(refused(&id, &found["refused"])));
+    }
     if messages.is_empty() {
         let why = "write it whole, as WeCom or the log has it; what is older than [database] retain is forgotten";
         return Err(Failure::running(format!("nothing is known under the id {id:?}: {why}")));
@@ -47,10 +54,39 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
         Format::Json => say(format_args!("{found:#}"))?,
         Format::Text => {
             let zone = runtime.block_on(zone(&operator));
-            say(messages.iter().map(|message| in_words(message, &zone)).collect::<Vec<_>>().join("\n"))?;
+            let mut told = Vec::with_capacity(messages.len());
+            for message in messages {
+                let lane = runtime.block_on(lane(&operator, message));
+                told.push(format!("{}{}", in_words(message, &zone), lane.unwrap_or_default()));
+            }
+            say(told.join("\n"))?;
         }
     }
     Ok(())
+}
+
+/// Of a callback that was refused, which is no message.
+fn refused(id: &str, refused: &Value) -> String {
+    let word = |field: &str| refused[field].as_str().unwrap_or("-");
+    let (at, result, why) = (word("at"), word("result"), word("refusal"));
+    format!(
+        "{id:?} is a callback that was refused at {at} ({result}: {why}): it was no message and left no trail; `explain` takes it apart"
+    )
+}
+
+/// What a message that is queued waits for: its chat's lane.
+async fn lane(operator: &Operator, message: &Value) -> Option<String> {
+    if message["outcome"] != "queued" {
+        return None;
+    }
+    let (app, chat) = (message["app"].as_str()?, message["chat"].as_str()?);
+    let chat = operator.get(&["chats", app, chat], &[]).await.ok()?;
+    let wakes =
+        chat["wake_in_ms"].as_i64().map(|ms| format!(", for another {}", spent(SignedDuration::from_millis(ms))));
+    let hold = chat["hold"].as_str().map(|hold| format!(": {hold}"));
+    let word = chat["waits_for"].as_str()?;
+    let (wakes, hold) = (wakes.unwrap_or_default(), hold.unwrap_or_default());
+    Some(format!("its chat waits for {word}{wakes}{hold}\n"))
 }
 
 /// In which the gateway counts days, as its statistics say; this machine's where they don't.
