@@ -48,9 +48,16 @@ async fn a_token_opens_it_and_no_other() {
         browser.says("令牌不对").await;
         browser.write("input[type=password]", "looking-token").await;
         browser.click("登录").await;
-        browser.click_in("tr", "暂停").await;
-        browser.click_in("dialog", "暂停").await;
+        // Whoever may only look is offered nothing that would be refused, and is told why.
+        browser.says("只读").await;
+        browser.says("变更…").await;
+        let hands = "return [...document.querySelectorAll('td button')].map((button) => button.textContent).join()";
+        assert_eq!(browser.run(hands).await, "变更…");
+        browser.picture("read-only").await;
+        browser.page(&world, "config").await;
         browser.says("this needs a token of scope admin").await;
+        assert!(!browser.text().await.contains("重新加载"));
+        browser.page(&world, "chats").await;
         browser.click("退出").await;
         browser.write("input[type=password]", "right-token").await;
         browser.click("登录").await;
@@ -211,6 +218,9 @@ async fn any_id_leads_to_the_whole_way() {
         for words in [id, "收到并存下", "处理完", "已送达"] {
             browser.says(words).await;
         }
+        let replies = "return [...document.querySelectorAll('.timeline dd > div > div')].map((reply) => reply.textContent).join()";
+        let replies = browser.run(replies).await;
+        assert!(replies.as_str().unwrap().ends_with(".0 已送达"), "{replies}");
         browser.picture("find").await;
         browser.page(&world, "find/nothing").await;
         browser.says("没有 “nothing” 的记录").await;
@@ -272,10 +282,19 @@ async fn apps_tell_why_a_callback_was_refused() {
         assert_eq!(reqwest::get(url).await.unwrap().status(), 403);
         let browser = Browser::open("en-US").await;
         browser.page(&world, "apps").await;
-        for words in ["/callback/support", "stored", "refused: ", "check", "uses no API"] {
+        let stranger = format!("http://{}/callback/supprt", world.app.callback_addr());
+        assert_eq!(reqwest::get(stranger).await.unwrap().status(), 404);
+        browser.click("Refresh").await;
+        for words in ["/callback/support", "stored", "refused: ", "check", "uses no API", "/callback/supprt", "by chat"]
+        {
             browser.says(words).await;
         }
         browser.picture("apps").await;
+        let apps = world.api("apps", |_| true).await;
+        let refused = apps["strangers"][0]["request_id"].as_str().unwrap();
+        browser.page(&world, &format!("find/{refused}")).await;
+        browser.says("no app has this name").await;
+        browser.says("has no trail").await;
         assert_eq!(browser.complaints().await, [""; 0]);
         world.end().await;
     })

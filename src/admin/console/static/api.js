@@ -35,8 +35,15 @@ const api = (path) => `/api/v1/${path}`;
 
 export const get = async (path) => (await send(api(path))).json();
 
+// What the token may: whoever may only look is offered nothing that would be refused.
+let scope = "admin";
+export const mayChange = () => scope === "admin";
+
 // Asks for nothing but leave: of what is open to this machine, the console shows nothing to whom the API refuses.
-export const knock = () => send(api("openapi.json"), { method: "HEAD" });
+export async function knock() {
+  const answer = await send(api("openapi.json"), { method: "HEAD" });
+  scope = answer.headers.get("X-Scope") ?? "admin";
+}
 
 export const text = async (path) => (await send(path)).text();
 

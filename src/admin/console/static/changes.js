@@ -1,7 +1,7 @@
 // What operators changed, and who: all of it, or of one chat.
 
 import { get, list } from "./api.js";
-import { attempt, button, el, empty, head, moment, region, table, tag } from "./ui.js";
+import { attempt, button, el, empty, head, midnight, moment, region, table, tag } from "./ui.js";
 import { meaning, t } from "./words.js";
 
 // "#/changes/<app>/<chat>": an app's id holds no slash, a chat's may.
@@ -19,7 +19,7 @@ export function changes(main, wanted) {
 
   async function load() {
     shown = [];
-    const since = from.value && new Date(`${from.value}T00:00:00`).toISOString();
+    const since = from.value && midnight(from.value).toISOString();
     next = list(`changes?${query({ app, chat, by: by.value.trim(), from: since, limit: 100 })}`);
     await bring();
   }
@@ -71,7 +71,7 @@ function about({ app, chat, sender }) {
 function told({ kind, detail }) {
   if (kind === "configuration") return files(detail);
   if (kind === "user") return [t("change_user"), el("div.under", fields(detail))];
-  if (kind !== "chat") return t(`change_${kind}`);
+  if (kind !== "chat" && kind !== "app") return t(`change_${kind}`);
   return Object.entries(detail).filter(([, value]) => value?.to !== undefined)
     .map(([what, { from, to }]) => el("div", `${t(`tuned_${what}`)} `, el("span.soft", value(from)), " → ", el("strong", value(to))));
 }

@@ -1,6 +1,6 @@
 // Chats: what waits, why, and the operators' hands on them.
 
-import { change, list } from "./api.js";
+import { change, list, mayChange } from "./api.js";
 import { lastChanges } from "./changes.js";
 import { attempt, button, confirm, count, el, empty, head, region, span, table, tag } from "./ui.js";
 import { meaning, mood, t } from "./words.js";
@@ -54,9 +54,14 @@ export function chats(main) {
   }
 
   function hands(chat) {
+    const last = button(t("changes_short"), () => lastChanges(chat, named(chat)));
+    if (!mayChange()) return [last];
     return [
+      chat.hold && chat.state !== "paused" && button(t("try_now"), () => act(chat, { held: false }, t("tried_done", named(chat))), "first"),
       chat.state === "dead" && button(t("revive"), () => act(chat, { dead: false }, t("revived_done", named(chat))), "first"),
-      chat.muted && button(t("unmute"), () => act(chat, { muted: false }, t("unmuted_done", named(chat)))),
+      chat.muted
+        ? button(t("unmute"), () => act(chat, { muted: false }, t("unmuted_done", named(chat))))
+        : button(t("mute"), async () => { if (await confirm(t("mute_ask", named(chat)), t("mute_hint"), t("mute"))) await act(chat, { muted: true }, t("muted_done", named(chat))); }),
       chat.paused || (chat.state === "paused" && chat.waits_for !== "hold")
         ? button(t("resume"), () => act(chat, { paused: false }, t("resumed_done", named(chat))), "first")
         : button(t("pause"), async () => { if (await confirm(t("pause_ask", named(chat)), t("pause_hint"), t("pause"))) await act(chat, { paused: true }, t("paused_done", named(chat))); }),
@@ -64,7 +69,7 @@ export function chats(main) {
         const weight = await askWeight(chat);
         if (weight !== undefined) await act(chat, { weight }, t("weight_done", named(chat), weight ?? "–"));
       }),
-      button(t("changes_short"), () => lastChanges(chat, named(chat))),
+      last,
     ];
   }
 

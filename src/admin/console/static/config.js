@@ -1,6 +1,6 @@
 // The files as they were read last, with secrets blank, and what of them waits for a restart; and reading them again.
 
-import { change, get } from "./api.js";
+import { change, get, mayChange } from "./api.js";
 import { button, card, confirm, el, empty, head, moment, region, tag, toast } from "./ui.js";
 import { t } from "./words.js";
 
@@ -27,6 +27,6 @@ export function config(main) {
     }
   }
 
-  main.append(head(t("config"), button(t("reload"), reload, "first")), el("p.soft.small", { style: "margin:0" }, t("files_hint")), told, body);
+  main.append(head(t("config"), mayChange() && button(t("reload"), reload, "first")), el("p.soft.small", { style: "margin:0" }, t("files_hint")), told, body);
   refresh();
 }

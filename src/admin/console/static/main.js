@@ -1,7 +1,7 @@
 // The shell: pages by the address behind #, login, language, theme.
 
-import { knock, token } from "./api.js";
-import { button, el } from "./ui.js";
+import { get, knock, mayChange, token } from "./api.js";
+import { button, el, useZone, zoneName } from "./ui.js";
 import { isChinese, t, useLanguage } from "./words.js";
 import { now } from "./now.js";
 import { chats } from "./chats.js";
@@ -30,6 +30,8 @@ async function open() {
   } catch (error) {
     if (error.status === 401) return;
   }
+  // Times are told as statistics and `trace` tell them; without records, by this browser's clock.
+  await get("stats?limit=1").then(({ zone }) => useZone(zone), () => {});
   isOpen = true;
   draw();
 }
@@ -46,10 +48,11 @@ function draw() {
 function bar(current) {
   const links = Object.keys(PAGES).map((name) => el("a", { href: `#/${name}`, "aria-current": name === current && "page" }, t(name)));
   const tools = el("div.tools",
+    el("span.soft.small", { title: t("zone") }, zoneName()), !mayChange() && el("span.tag", { title: t("may_look_hint") }, t("may_look")),
     button(t("language"), () => { useLanguage(isChinese() ? "en" : "zh"); draw(); }, "plain"),
     button("◐", turnTheme, "plain"),
     token.get() && button(t("logout"), () => { token.set(""); login(); }, "plain"));
-  tools.children[1].setAttribute("aria-label", t("theme"));
+  [...tools.children].find((tool) => tool.textContent === "◐").setAttribute("aria-label", t("theme"));
   return el("div.bar", el("span.brand", "wecom-gateway"), el("nav", links), tools);
 }
 

@@ -1,11 +1,11 @@
 // What did not end well, to be settled by hand: one or many.
 
-import { change, list } from "./api.js";
+import { change, list, mayChange } from "./api.js";
 import { attempt, button, confirm, el, empty, head, moment, region, table, tag, toast } from "./ui.js";
 import { meaning, mood, t } from "./words.js";
 
 const STATES = ["", "unknown", "dead", "dropped"];
-const mayBe = (action, delivery) => action !== "resend" || delivery.resendable;
+const mayBe = (action, delivery) => mayChange() && (action !== "resend" || delivery.resendable);
 const ACTIONS = { resend: ["resend", "resend_hint", false], delivered: ["delivered_act", "delivered_hint", false], discard: ["discard", "discard_hint", true] };
 
 export function settle(main, wanted) {
@@ -38,6 +38,7 @@ export function settle(main, wanted) {
     const labels = Object.entries(ACTIONS).filter(([action]) => those.every((one) => mayBe(action, one)))
       .map(([action, [label, , danger]]) => button(t(label), () => act(action, those), danger ? "danger" : ""));
     const all = button(t("select_all"), () => { shown.forEach((one) => chosen.add(one.id)); body.replaceChildren(...rows()); });
+    if (!mayChange()) return;
     many.replaceChildren(...[chosen.size < shown.length && all, chosen.size > 0 && el("span.soft", t("selected", chosen.size)), ...(chosen.size ? labels : [])].filter(Boolean));
   }
 
@@ -64,7 +65,7 @@ export function settle(main, wanted) {
   const box1 = (delivery) => el("input", { type: "checkbox", checked: chosen.has(delivery.id), "aria-label": delivery.id,
     onchange: (event) => { event.target.checked ? chosen.add(delivery.id) : chosen.delete(delivery.id); drawMany(); } });
   const columns = [
-    { label: "", of: box1 },
+    ...(mayChange() ? [{ label: "", of: box1 }] : []),
     { label: t("state"), of: (one) => el("div", tag(meaning(one.state), mood(one.state)), el("div.under", meaning(one.reason ?? ""), one.errcode != null && ` · ${one.errcode}`)) },
     { label: t("chat"), of: (one) => el("div", one.chat, el("div.under", one.app)) },
     { label: t("delivery"), of: (one) => el("a.mono", { href: `#/find/${encodeURIComponent(one.id)}` }, one.id) },

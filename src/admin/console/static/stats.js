@@ -38,7 +38,7 @@ function parts({ total, rules, items, zone }) {
       tile(t("copies"), count(total.duplicates)), tile(t("latency"), span(slow?.mean), slow && late(slow))),
     card(t("hits"), bars(Object.entries(total.hits).filter(([, hits]) => hits > 0).sort(([, one], [, other]) => other - one).map(([word, hits]) => [meaning(word), hits]))),
     rules.length > 0 && card(t("by_rule"), table(columns([
-      { label: t("rule"), of: (one) => el("div", one.rule, el("div.under", `${one.app} · ${meaning(one.trigger)}`)) },
+      { label: t("rule"), of: (one) => el("div", one.trigger === "binding" ? t("nth_binding", Number(one.rule) + 1) : one.rule, el("div.under", `${one.app} · ${meaning(one.trigger)}`)) },
       { label: t("hits"), number: true, of: (one) => `${count(one.hits)} (${share(one.hit_rate)})` }]), rules)),
     items.length > 0 && card(t("by_chat"), table(columns([
       { label: t("chat"), of: (one) => el("div", one.name ?? one.chat, el("div.under.mono", `${one.app} / ${one.chat}`)) },

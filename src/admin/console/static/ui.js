@@ -132,12 +132,41 @@ export function span(ms) {
 
 export const count = (number) => (number === null || number === undefined ? "–" : Number(number).toLocaleString());
 
+// In which zone times are told: the records', once it is known.
+const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+let zone = own, clock = inZone(own);
+
+function inZone(timeZone) {
+  const two = "2-digit";
+  return new Intl.DateTimeFormat("en-CA", { timeZone, hourCycle: "h23", year: "numeric", month: two, day: two, hour: two, minute: two, second: two, fractionalSecondDigits: 3 });
+}
+
+export function useZone(name) {
+  try {
+    [clock, zone] = [inZone(name), name];
+  } catch {
+    // A name that this browser does not know: its own clock is told, by its name.
+  }
+}
+
+export const zoneName = () => zone;
+
+function parts(at) {
+  return Object.fromEntries(clock.formatToParts(at).map(({ type, value }) => [type, value]));
+}
+
 export function moment(at) {
   const time = new Date(at);
   if (Number.isNaN(time.getTime())) return String(at);
-  const two = (number, width = 2) => String(number).padStart(width, "0");
-  const clock = `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${two(time.getMilliseconds(), 3)}`;
-  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${clock}`;
+  const { year, month, day, hour, minute, second, fractionalSecond } = parts(time);
+  return `${year}-${month}-${day} ${hour}:${minute}:${second}.${fractionalSecond}`;
+}
+
+// When a day begins in that zone: its midnight by UTC, moved by how far the zone's clock is off then.
+export function midnight(day) {
+  const utc = new Date(`${day}T00:00:00Z`);
+  const off = (at) => Date.parse(`${moment(at).replace(" ", "T")}Z`) - at;
+  return new Date(utc - off(new Date(utc - off(utc))));
 }
 
 // A line of the last values; nothing of it is drawn until there are two.

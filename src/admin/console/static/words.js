@@ -29,6 +29,11 @@ const WORDS = {
   weight_ask: ["{0} 的权重", "Weight of {0}"], weight_hint: ["1 到 100，越大越先发。清空则回到配置文件里的值。", "1 to 100, heavier goes first. Empty: back to what the file says."], save: ["保存", "Save"],
   pause_ask: ["暂停 {0}？", "Pause {0}?"], pause_hint: ["不再开始新的发送，直到恢复；等待的回复照常变老。", "Nothing more is begun there until it is resumed; what waits grows old meanwhile."],
   wakes: ["{0} 后继续", "goes on in {0}"], muted: ["已静音", "muted"],
+  mute: ["静音…", "Mute…"], mute_ask: ["让 {0} 静音？", "Mute {0}?"], mute_hint: ["成员的消息不再回答，直到解除静音。", "Its members are not answered until it is unmuted."], muted_done: ["{0} 已静音", "{0} is muted"],
+  try_now: ["马上再试", "Try now"], tried_done: ["{0} 马上再试", "{0} is tried now"], tries: ["{0} 后再试一条", "one send tries in {0}"], held_by_chat: ["按群，见群聊页", "by chat: see the page of chats"],
+  zone: ["所有时间的时区", "The zone of all times here"], may_look: ["只读", "read only"], may_look_hint: ["这个令牌不能改动：需要权限 admin 的令牌。", "This token may not change anything: that takes one of scope admin."],
+  path: ["路径", "Path"], refused_hint: ["被拒绝的回调不是消息，没有轨迹；用 wecom-gateway explain 逐步检查。最近的见", "A refused callback is no message and has no trail; wecom-gateway explain takes it apart. The last ones:"],
+  nth_binding: ["第 {0} 个 [[bindings]]", "[[bindings]] no. {0}"], change_app: ["应用", "App"], tuned_held: ["停发", "Held"],
 
   find_hint: ["msg_id、request_id、delivery id 或 task id", "msg_id, request_id, delivery id or task id"], find_go: ["查找", "Find"],
   find_start: ["一条消息的全过程", "The whole way of a message"], find_start_hint: ["填入任意一个 id：收到、规则、动作、排队、发送、结果，都在这里。", "Enter any id: arrived, rule, action, queued, sent, how it ended: all of it is here."],
@@ -80,7 +85,7 @@ export function t(key, ...values) {
 // Words of the gateway's own, which stay as they are in logs and API, with what they mean beside them.
 const MEANINGS = {
   active: ["正常", "active"], paced: ["限速中", "paced"], backing_off: ["退避中", "backing off"], paused: ["已暂停", "paused"], dead: ["已失效", "dead"],
-  pace: ["等速率窗口", "its robot's window"], back_off: ["失败后退避", "a failure before"], hold: ["应用停发", "its app is held"], pause: ["人工暂停", "an operator"], answer: ["等应答", "an answer"], turn: ["排队", "its turn"],
+  pace: ["等速率窗口", "its robot's window"], back_off: ["失败后退避", "a failure before"], hold: ["停发：有错要改", "a fault to be mended (held)"], pause: ["人工暂停", "an operator"], answer: ["等应答", "an answer"], turn: ["排队", "its turn"],
   queued: ["排队中", "queued"], delivered: ["已送达", "delivered"], ignored: ["未触发", "ignored"], blocked: ["敏感词", "blocked"], silent: ["动作不回复", "silent"], waiting: ["等迟到的回复", "waiting"],
   duplicate: ["重复", "duplicate"], dropped: ["已丢弃", "dropped"], unknown: ["结果未知", "unknown"], resent: ["已重发", "resent"],
   accepted: ["收到并存下", "taken"], pushed: ["推送入队", "push queued"], expired: ["过期", "given up"], handled: ["处理完", "handled"], answered: ["迟到的回复", "late answer"], retried: ["再试", "tried again"], settled: ["发送结束", "send ended"], operated: ["人工处理", "by an operator"],
