@@ -1,15 +1,22 @@
 //! `GET /apps`: of each app what WeCom was told to call, what came of it lately, and how its API side is: the page that answers
-//! why a URL check does not pass.
+//! why a URL check does not pass. And `POST /apps/{app}/retry`: a held app is tried at once.
 
-use axum::Json;
-use axum::extract::State;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
 use serde::Serialize;
+use serde_json::json;
+use tracing::info;
 use utoipa::ToSchema;
 
-use super::{AdminState, Failure};
+use super::auth::Operator;
+use super::{AdminState, Failure, new_id};
 use crate::config::settings::{App, AppKind};
+use crate::model::MessageKey;
 use crate::records::rfc3339;
 use crate::sender::token_state;
+use crate::store::{ChangeKind, Line, from_to};
 use crate::telemetry::Callback;
 
 /// All apps.
@@ -22,7 +29,7 @@ pub(super) struct AppList {
 
 /// An app.
 #[derive(Debug, Serialize, ToSchema)]
-struct AppItem {
+pub(super) struct AppItem {
     id: String,
     /// `app`, `group_robot`, `aibot` or `json`
     kind: &'static str,
@@ -34,6 +41,8 @@ struct AppItem {
     token: Option<TokenItem>,
     /// Why nothing is sent by its API.
     hold: Option<String>,
+    /// When one send tries whether that is over; 0 where it is due, and null where nothing holds it.
+    wake_in_ms: Option<u64>,
     /// The last callbacks that this process answered, newest first.
     recent: Vec<CallbackItem>,
 }
@@ -49,7 +58,7 @@ struct TokenItem {
 
 /// A callback that was answered.
 #[derive(Debug, Serialize, ToSchema)]
-struct CallbackItem {
+pub(super) struct CallbackItem {
     /// RFC 3339 with milliseconds.
     at: String,
     request_id: String,
@@ -57,6 +66,14 @@ struct CallbackItem {
     result: &'static str,
     /// What a refused caller was told: the reason and the mend.
     refusal: Option<String>,
+    /// What it was posted to, where that is no app's; what is long is cut.
+    path: Option<String>,
+}
+
+impl From<Callback> for CallbackItem {
+    fn from(Callback { at, request_id, result, refusal, path }: Callback) -> Self {
+        Self { at: rfc3339(at), request_id, result, refusal, path }
+    }
 }
 
 /// All apps, by id
@@ -81,6 +98,45 @@ pub(super) async fn list(State(state): State<AdminState>) -> Result<Json<AppList
     Ok(Json(AppList { items, strangers: recent(&state, "") }))
 }
 
+/// Has a held app tried at once
+///
+/// By one send of one of its chats, within some twenty seconds: they look that often. Where it gets through, all go on.
+#[utoipa::path(
+    post,
+    path = "/apps/{app}/retry",
+    operation_id = "retryApp",
+    tag = "gateway",
+    params(("app" = String, Path, description = "App id")),
+    responses(
+        (status = 200, description = "The app", body = AppItem),
+        (status = 400, description = "`bad_path`"),
+        (status = 404, description = "`unknown_app`"),
+        (status = 409, description = "`not_held`: nothing holds it; a robot's chat is tried by `{\"held\": false}`"),
+        (status = 503, description = "`store_unavailable`")
+    )
+)]
+pub(super) async fn retry(
+    State(state): State<AdminState>,
+    Extension(who): Extension<Operator>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Json<AppItem>, Failure> {
+    let Path(id) = path?;
+    let settings = state.settings();
+    let Some(app) = settings.apps.get(&id) else {
+        return Err(Failure::new(StatusCode::NOT_FOUND, "unknown_app", "no app has this name"));
+    };
+    let Some(api) = app.api.as_ref().filter(|_| state.holds.reason(&id).is_some()) else {
+        let text =
+            "nothing holds this app; what holds a robot's chat is tried by PATCH /chats/{app}/{chat} {\"held\": false}";
+        return Err(Failure::new(StatusCode::CONFLICT, "not_held", text));
+    };
+    let (of, told) = (MessageKey::new(&id, "", "", ""), json!({"held": from_to(true, false)}));
+    state.store.note_change(Line::change(new_id(), ChangeKind::App, who.who(), of, told)).await?;
+    state.holds.retry(&id, api).await?;
+    info!(by = who.name, app = id, "an operator has a held app tried at once");
+    item(&state, app).await.map(Json)
+}
+
 async fn item(state: &AdminState, app: &App) -> Result<AppItem, Failure> {
     let token = match &app.api {
         Some(api) => {
@@ -97,6 +153,7 @@ async fn item(state: &AdminState, app: &App) -> Result<AppItem, Failure> {
         chats: app.chats.len(),
         token,
         hold: state.holds.reason(&app.id),
+        wake_in_ms: state.holds.next_try(&app.id).map(|rest| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
         recent: recent(state, &app.id),
     })
 }
@@ -111,7 +168,5 @@ fn kind(kind: &AppKind) -> &'static str {
 }
 
 fn recent(state: &AdminState, app: &str) -> Vec<CallbackItem> {
-    let item =
-        |Callback { at, request_id, result, refusal }| CallbackItem { at: rfc3339(at), request_id, result, refusal };
-    state.recent.of(app).into_iter().map(item).collect()
+    state.recent.of(app).into_iter().map(CallbackItem::from).collect()
 }

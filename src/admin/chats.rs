@@ -47,14 +47,14 @@ pub(super) struct ChatItem {
     oldest_wait_ms: Option<i64>,
     /// `pace`, `back_off`, `hold`, `pause`, `answer` (of a request under way) or `turn`; null where nothing waits.
     waits_for: Option<&'static str>,
-    /// When a parked lane goes on by itself; null for a paused one, which waits for an operator.
+    /// When a parked lane goes on by itself, or one send of a held app tries; null for a paused one, which waits for an operator.
     wake_in_ms: Option<u64>,
     weight: u32,
     state: ChatState,
     /// Whether its members are not answered.
     muted: bool,
     last_error: Option<String>,
-    /// What holds its whole app up, where that concerns it.
+    /// What holds it up, by itself or with its whole app: WeCom's errcode and words.
     hold: Option<String>,
 }
 
@@ -132,7 +132,11 @@ async fn status(state: &AdminState, app: &str, chat: &str) -> Result<Option<Chat
 }
 
 fn unknown_chat() -> Failure {
-    Failure::new(StatusCode::NOT_FOUND, "unknown_chat", "no such chat is configured or holds anything")
+    Failure::new(
+        StatusCode::NOT_FOUND,
+        "unknown_chat",
+        "no such chat is configured or holds anything: see that app and chat id are as GET /chats lists them (ids are compared exactly)",
+    )
 }
 
 fn configured(state: &AdminState) -> BTreeSet<(String, String)> {
@@ -161,23 +165,34 @@ fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
     let configured = settings.apps.get(&app).and_then(|app| app.chats.get(&chat));
     // Another route than the one it died by is another try.
     let is_dead = status.dead.is_some() && route.is_none_or(|route| status.dead.as_ref() == Some(&route.digest));
-    let by_api = route.is_none_or(|route| route.channel.kind().is_api());
-    let hold = state.holds.reason(&app).filter(|_| by_api);
-    let is_held = hold.is_some() && !is_dead && !status.paused;
+    let app_hold = hold_of_app(state, &app, &chat);
+    let is_held = app_hold.is_some() && !is_dead && !status.paused;
+    let wakes = if is_held { state.holds.next_try(&app) } else { wake_in(&status) };
     ChatItem {
         name: configured.and_then(|chat| chat.name.clone()),
         depth: status.depth,
         oldest_wait_ms: status.oldest.map(|oldest| now.saturating_sub(oldest).max(0)),
         waits_for: waits_for(&status).map(|waits| if is_held { "hold" } else { waits }),
-        wake_in_ms: wake_in(&status).map(|rest| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
+        wake_in_ms: wakes.map(|rest| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
         weight: status.weight.or(configured.map(|chat| chat.weight)).unwrap_or(1),
         state: if is_held { ChatState::BackingOff } else { chat_state(&status, is_dead) },
         muted: status.muted,
+        hold: app_hold.or_else(|| own_hold(&status)),
         last_error: status.last_error,
-        hold,
         app,
         chat,
     }
+}
+
+/// What holds the whole app up, where this chat is reached by its API.
+pub(super) fn hold_of_app(state: &AdminState, app: &str, chat: &str) -> Option<String> {
+    let is_by_api = state.routes().of(app, chat).is_none_or(|route| route.channel.kind().is_api());
+    state.holds.reason(app).filter(|_| is_by_api)
+}
+
+/// What holds this chat alone up: its robot, or what this machine can't do.
+pub(super) fn own_hold(status: &ChatStatus) -> Option<String> {
+    status.last_error.clone().filter(|_| is_parked(status, ParkReason::Held))
 }
 
 /// When it goes on by itself. A paused lane is parked too, but only to be looked at again.
@@ -263,6 +278,8 @@ mod tests {
             assert_eq!(chat_state(&status, true), ChatState::Dead);
             let wakes = status.parked.is_some() && !status.paused;
             assert_eq!(wake_in(&status).is_some(), wakes, "{status:?}");
+            let refused = ChatStatus { last_error: Some("errcode 60020: no".into()), ..status };
+            assert_eq!(own_hold(&refused).is_some(), is_parked(&refused, ParkReason::Held), "{refused:?}");
         }
     }
 }

@@ -154,6 +154,7 @@ fn groups() -> [(Scope, OpenApiRouter<AdminState>); 3] {
     let changing = OpenApiRouter::default()
         .routes(routes!(operate::delivery))
         .routes(routes!(operate::chat))
+        .routes(routes!(apps::retry))
         .routes(routes!(sessions::delete))
         .routes(routes!(users::put, users::delete))
         .routes(routes!(configuration::get))

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use axum::Extension;
 use axum::body::Bytes;
+use axum::http::HeaderName;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
@@ -16,6 +17,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa_axum::router::OpenApiRouter;
 
 use super::AdminState;
+use super::auth::Operator;
 use crate::api_error::ErrorBody;
 use crate::config::settings::Scope;
 
@@ -176,6 +178,10 @@ fn is_null(kind: &Value) -> bool {
     tag = "gateway",
     responses((status = 200, description = "OpenAPI 3.1", body = Object, content_type = "application/json"))
 )]
-pub(super) async fn get(Extension(Document(document)): Extension<Document>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], document)
+pub(super) async fn get(
+    Extension(Document(document)): Extension<Document>,
+    Extension(who): Extension<Operator>,
+) -> impl IntoResponse {
+    // For the console: what whoever asks may do.
+    ([(CONTENT_TYPE, "application/json"), (HeaderName::from_static("x-scope"), who.scope.as_str())], document)
 }

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::auth::Operator;
-use super::chats::{ChatItem, known, shown};
+use super::chats::{ChatItem, hold_of_app, known, own_hold, shown};
 use super::object::Object;
 use super::{AdminState, Failure, new_id};
 use crate::hands::Done;
@@ -37,6 +37,9 @@ pub(super) struct ChatPatch {
     /// Only false can be set: it is sent to again.
     #[schema(schema_with = only_false, required = false)]
     dead: Option<bool>,
+    /// Only false can be set: what holds it (and, by the API, its app) up is tried again at once.
+    #[schema(schema_with = only_false, required = false)]
+    held: Option<bool>,
     /// As the admins' commands do: whether its members are not answered.
     #[schema(value_type = bool, required = false)]
     muted: Option<bool>,
@@ -60,20 +63,24 @@ impl ChatPatch {
                 fault("weight: write 1 to 100, or null for the configured one")
             }
             Self { dead: Some(true), .. } => fault("dead: only false can be set; a chat dies by what WeCom answers"),
-            Self { weight: None, paused: None, dead: None, muted: None } => {
-                fault("nothing to change: write weight, paused, dead or muted")
+            Self { held: Some(true), .. } => {
+                fault("held: only false can be set; what holds a chat is what WeCom answers")
+            }
+            Self { weight: None, paused: None, dead: None, held: None, muted: None } => {
+                fault("nothing to change: write weight, paused, dead, held or muted")
             }
             _ => Ok(self),
         }
     }
 
     /// What it changes of a chat, for the trail.
-    fn told(&self, before: &ChatStatus) -> Map<String, Value> {
-        let Self { weight, paused, dead, muted } = self;
+    fn told(&self, before: &ChatStatus, was_held: bool) -> Map<String, Value> {
+        let Self { weight, paused, dead, held, muted } = self;
         let told = [
             ("weight", weight.map(|to| from_to(before.weight, to))),
             ("paused", paused.map(|to| from_to(before.paused, to.unwrap_or_default()))),
             ("dead", dead.map(|to| from_to(before.dead.is_some(), to))),
+            ("held", held.map(|to| from_to(was_held, to))),
             ("muted", muted.map(|to| from_to(before.muted, to))),
         ];
         told.into_iter().filter_map(|(what, told)| Some((what.to_owned(), told?))).collect()
@@ -107,18 +114,26 @@ pub(super) async fn chat(
 ) -> Result<Json<ChatItem>, Failure> {
     let (Path((app, chat)), Object(patch)) = (path?, body?);
     let patch = patch.checked()?;
-    let told = Value::Object(patch.told(&known(&state, &app, &chat).await?));
+    let (before, app_hold) = (known(&state, &app, &chat).await?, hold_of_app(&state, &app, &chat));
+    let told = Value::Object(patch.told(&before, app_hold.is_some() || own_hold(&before).is_some()));
     let of = MessageKey::new(&app, &chat, "", "");
-    let ChatPatch { weight, paused, dead, muted } = patch;
+    let ChatPatch { weight, paused, dead, held, muted } = patch;
     let tuning = Tuning {
         lane: Lane::of_chat(&app, &chat),
         weight,
         paused: paused.map(Option::unwrap_or_default),
         revive: dead == Some(false),
+        unhold: held == Some(false),
         muted,
         turn: state.in_force.now().turn(&app, &chat),
         change: Line::change(new_id(), ChangeKind::Chat, who.who(), of, told.clone()),
     };
+    let setup = state.in_force.settings();
+    let api = setup.apps.get(&app).and_then(|app| app.api.as_ref());
+    // Before the lane is looked at again, so that it finds the way free.
+    if let Some(api) = api.filter(|_| tuning.unhold && app_hold.is_some()) {
+        state.holds.retry(&app, api).await?;
+    }
     state.store.tune(tuning).await?;
     info!(by = who.name, app, chat_id = chat, change = %told, "an operator changed a chat");
     shown(&state, &app, &chat).await.map(Json)

@@ -4,10 +4,11 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
-use serde::Deserialize;
-use utoipa::IntoParams;
+use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::{IntoParams, ToSchema};
 
+use super::apps::CallbackItem;
 use super::{AdminState, Failure, Part};
 use crate::model::Outcome;
 use crate::records::{DeliveryItem, MessageItem, Page};
@@ -15,10 +16,19 @@ use crate::records::{DeliveryItem, MessageItem, Page};
 /// Without `state`: everything that did not end well.
 const NOT_WELL: [Outcome; 3] = [Outcome::Unknown, Outcome::Dead, Outcome::Dropped];
 
+/// The messages that an id names.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Found {
+    #[serde(flatten)]
+    page: Page<MessageItem>,
+    /// Where the id is that of a callback which this process refused a little while ago: it left no trail.
+    refused: Option<CallbackItem>,
+}
+
 /// The messages of an id
 ///
 /// A msg_id, request id, delivery id or task id; an empty list where it names none. An item for each triple of chat, message and
-/// sender, newest first.
+/// sender, newest first. A refused callback is no message and leaves no trail; of the last ones that this process refused it says why.
 #[utoipa::path(
     get,
     path = "/messages/{*id}",
@@ -26,7 +36,7 @@ const NOT_WELL: [Outcome; 3] = [Outcome::Unknown, Outcome::Dead, Outcome::Droppe
     tag = "messages",
     params(("id" = String, Path, description = "A msg_id, request id, delivery id or task id"), Part),
     responses(
-        (status = 200, description = "A page of messages, each with its whole way", body = Page<MessageItem>),
+        (status = 200, description = "A page of messages, each with its whole way", body = Found),
         (status = 400, description = "`bad_path`, `bad_query`, `bad_cursor`"),
         (status = 503, description = "`records_unavailable`")
     )
@@ -35,9 +45,10 @@ pub(super) async fn messages(
     State(state): State<AdminState>,
     id: Result<Path<String>, PathRejection>,
     part: Result<Query<Part>, QueryRejection>,
-) -> Result<Json<Page<MessageItem>>, Failure> {
+) -> Result<Json<Found>, Failure> {
     let (Path(id), Query(part)) = (id?, part?);
-    Ok(Json(state.records.messages_by_id(&id, part.from().as_ref(), part.limit()).await?))
+    let page = state.records.messages_by_id(&id, part.from().as_ref(), part.limit()).await?;
+    Ok(Json(Found { page, refused: state.recent.refused(&id).map(CallbackItem::from) }))
 }
 
 /// Which deliveries, and how much of them.

@@ -87,10 +87,22 @@ async fn callback(State(Ingress(ingress)): State<Ingress>, request: Request<Body
         let settings = ingress.in_force.settings();
         let server = &settings.server;
         body::drain(request.into_body(), server.max_body, began + server.deadline).await;
-        return ingress.conclude("", &request_id, began, Err(Refusal::Nowhere));
+        return ingress.conclude("", &path, &request_id, began, Err(Refusal::Nowhere));
     };
     let answer = ingress.answer(&app_id, request, &request_id, began).await;
-    ingress.conclude(&app_id, &request_id, began, answer)
+    ingress.conclude(&app_id, &path, &request_id, began, answer)
+}
+
+/// So much of a stranger's path is shown, in characters.
+const MOST_OF_PATH: usize = 120;
+
+/// A path as log and console may show it, percent-encoded as it came.
+fn shown(path: &str) -> String {
+    let mut shown: String = path.chars().filter(|c| !c.is_control()).take(MOST_OF_PATH).collect();
+    if path.chars().count() > MOST_OF_PATH {
+        shown.push('…');
+    }
+    shown
 }
 
 type Answer = Result<(Response, &'static str), Refusal>;
@@ -131,7 +143,7 @@ impl Inner {
     }
 
     /// Counts an answer and gives it its name; a refusal gets its shape.
-    fn conclude(&self, app_id: &str, request_id: &str, began: Instant, answer: Answer) -> Response {
+    fn conclude(&self, app_id: &str, path: &str, request_id: &str, began: Instant, answer: Answer) -> Response {
         // The app's name in a label only where there is such an app: a stranger can't grow the metrics.
         let settings = self.in_force.settings();
         let app = settings.apps.get(app_id).map_or("", |app| app.id.as_str());
@@ -145,9 +157,15 @@ impl Inner {
         };
         let (status, code) = (refusal.status(), refusal.code());
         self.metrics.callback(app, code, began.elapsed());
-        warn!(request_id, app, code, status = status.as_u16(), reason = %refusal, "callback refused");
-        let told = refusal.told();
-        self.recent.note(app, request_id, code, Some(told.clone()));
+        let (status_code, told) = (status.as_u16(), refusal.told());
+        if app.is_empty() {
+            let path = shown(path);
+            warn!(request_id, app, path, code, status = status_code, reason = %refusal, "callback refused");
+            self.recent.note_stranger(&path, request_id, code, told.clone());
+        } else {
+            warn!(request_id, app, code, status = status_code, reason = %refusal, "callback refused");
+            self.recent.note(app, request_id, code, Some(told.clone()));
+        }
         let mut response = ApiError::new(status, code, told).respond(request_id);
         if let Refusal::Method(allowed) = refusal {
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
@@ -214,5 +232,18 @@ async fn wait(mut shared: Shared, deadline: Instant) -> Taken {
         Ok(Ok(taken)) => taken.unwrap_or(Taken::Refused("store_unavailable")),
         Ok(Err(_)) => Taken::Refused("store_unavailable"),
         Err(_) => Taken::Refused("store_timeout"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strangers_path_is_shown_within_bounds() {
+        assert_eq!(shown("/callback/sup%0Aport"), "/callback/sup%0Aport");
+        assert_eq!(shown("/a\nb\u{1b}[31m"), "/ab[31m");
+        let long = shown(&format!("/{}", "x".repeat(10_000)));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (MOST_OF_PATH + 1, true));
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! The first send that meets it writes a note that all processes read about once a second; while it stands, the app's lanes
 //! are given back without a request and without a count, and one send, of one lane of one process, tries whether it is over:
-//! after a minute, and after each try that failed twice as long again, ten minutes at most. The first that gets through lifts
-//! the hold for everybody. Group robots are not concerned: a robot is its lane.
+//! after a minute, and after each try that failed twice as long again, ten minutes at most; at once where an operator says so, or
+//! where the app's API side is configured anew. The first that gets through lifts the hold for everybody. Group robots are not
+//! concerned: a robot is its lane.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,9 +14,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
-use crate::model::Secret;
+use super::token::forget_refusal;
+use crate::config::settings::Api;
+use crate::model::{Secret, now_ms};
 use crate::setup::InForce;
-use crate::store::{Note, NoteWrite, SharedStore};
+use crate::store::{self, Note, NoteWrite, SharedStore};
 
 /// How often the notes are read.
 const LOOK: Duration = Duration::from_secs(1);
@@ -40,24 +43,29 @@ struct Held {
     reason: String,
     /// From one try to the next.
     every: Duration,
-    /// When this process may try.
+    /// When the next try is due, Unix ms, for all processes; whose it is the note's lock says.
+    next: i64,
+    /// When this process asks for the right to try.
     probe: Instant,
     /// Whether this process has the right to try, and nothing is known yet of what came of it.
     probing: bool,
 }
 
 impl Held {
-    /// As the note has it: seconds between tries, and the reason.
-    fn note(&self) -> Secret {
-        Secret::new(format!("{} {}", self.every.as_secs(), self.reason))
+    /// What the note is to say: seconds between tries, when the next is due, and the reason.
+    fn note(&self, app: &str) -> NoteWrite {
+        let value = Secret::new(format!("{} {} {}", self.every.as_secs(), self.next, self.reason));
+        NoteWrite { note: Note::hold(app), value, ttl: self.every + KEPT, owner: None }
     }
 
-    /// What a note says: from one try to the next, and why.
-    fn of_note(text: &str) -> (Duration, &str) {
-        let (every, reason) = text.split_once(' ').unwrap_or_default();
-        match every.parse() {
-            Ok(seconds) => (Duration::from_secs(seconds).clamp(PROBE, LONGEST_PROBE), reason),
-            Err(_) => (PROBE, text),
+    /// What a note says: from one try to the next, when that is due, and why. One of an earlier version names no time.
+    fn of_note(text: &str) -> (Duration, i64, &str) {
+        let (every, rest) = text.split_once(' ').unwrap_or_default();
+        let Ok(seconds) = every.parse() else { return (PROBE, 0, text) };
+        let every = Duration::from_secs(seconds).clamp(PROBE, LONGEST_PROBE);
+        match rest.split_once(' ').and_then(|(next, reason)| Some((next.parse().ok()?, reason))) {
+            Some((next, reason)) => (every, next, reason),
+            None => (every, 0, rest),
         }
     }
 }
@@ -71,6 +79,31 @@ impl Holds {
     /// Why this app is held, where it is.
     pub fn reason(&self, app: &str) -> Option<String> {
         self.held().get(app).map(|held| held.reason.clone())
+    }
+
+    /// How long until one send of a held app tries; nothing for one that is overdue, because nobody had anything to send.
+    pub fn next_try(&self, app: &str) -> Option<Duration> {
+        let next = self.held().get(app).map(|held| held.next)?;
+        Some(Duration::from_millis(u64::try_from(next.saturating_sub(now_ms())).unwrap_or(0)))
+    }
+
+    /// Has the next send of a held app try at once, in whichever process it is; a refused token is asked for again too. Answers
+    /// whether the app was held.
+    ///
+    /// # Errors
+    /// The store's: other processes may not have heard of it.
+    pub async fn retry(&self, app: &str, api: &Api) -> store::Result<bool> {
+        let write = match self.held().get_mut(app) {
+            None => return Ok(false),
+            Some(held) => {
+                (held.every, held.next, held.probe) = (PROBE, now_ms(), Instant::now());
+                held.note(app)
+            }
+        };
+        forget_refusal(&self.store, api).await?;
+        self.store.write_note(write).await?;
+        self.store.unlock_note(&Note::hold(app), "probe").await?;
+        Ok(true)
     }
 
     /// How long a lane of this app is to be set aside; `None`: it may send, also because it is the one that tries.
@@ -101,8 +134,8 @@ impl Holds {
 
     /// Holds the app up, or goes on to.
     pub(super) async fn hold(&self, app: &str, reason: &str) {
-        let (note, value, every, tried) = self.grow(app, reason);
-        let write = NoteWrite { note: note.clone(), value, ttl: every + KEPT, owner: None };
+        let (write, every, tried) = self.grow(app, reason);
+        let note = write.note.clone();
         let told = async {
             self.store.write_note(write).await?;
             if tried {
@@ -117,8 +150,8 @@ impl Holds {
     }
 
     /// Notes the failure: of a try, so that the next one is later; of what was under way when the hold began, or the first.
-    /// Answers the note, what it says, the time between tries, and whether it was one.
-    fn grow(&self, app: &str, reason: &str) -> (Note, Secret, Duration, bool) {
+    /// Answers the note, the time between tries, and whether it was one.
+    fn grow(&self, app: &str, reason: &str) -> (NoteWrite, Duration, bool) {
         let (mut all, now) = (self.held(), Instant::now());
         if !all.contains_key(app) {
             error!(
@@ -126,7 +159,7 @@ impl Holds {
                 reason, "the app is held, nothing is sent by its API; one send tries in a minute, then more rarely"
             );
         }
-        let new = || Held { reason: String::new(), every: PROBE, probe: now, probing: false };
+        let new = || Held { reason: String::new(), every: PROBE, next: 0, probe: now, probing: false };
         let held = all.entry(app.to_owned()).or_insert_with(new);
         let tried = std::mem::take(&mut held.probing);
         if tried {
@@ -134,7 +167,8 @@ impl Holds {
         }
         reason.clone_into(&mut held.reason);
         held.probe = now + held.every;
-        (Note::hold(app), held.note(), held.every, tried)
+        held.next = now_ms().saturating_add(i64::try_from(held.every.as_millis()).unwrap_or(i64::MAX));
+        (held.note(app), held.every, tried)
     }
 
     /// A send got through: nothing holds the app any more.
@@ -153,18 +187,32 @@ impl Holds {
         }
     }
 
-    /// Reads the notes of the apps with an API side until `stop`.
+    /// Reads the notes of the apps with an API side until `stop`; a held one that is configured anew is tried at once.
     pub(super) async fn watch_until(&self, in_force: &InForce, stop: &CancellationToken) {
+        let mut known: HashMap<String, Api> = HashMap::new();
         loop {
             let settings = in_force.settings();
-            let apps = settings.apps.values().filter(|app| app.api.is_some());
-            let apps: Vec<&str> = apps.map(|app| app.id.as_str()).collect();
+            let apps: Vec<(&str, &Api)> =
+                settings.apps.values().filter_map(|app| Some((app.id.as_str(), &**app.api.as_ref()?))).collect();
             if !apps.is_empty() {
-                self.look(&apps).await;
+                self.look(&apps.iter().map(|(app, _)| *app).collect::<Vec<_>>()).await;
+            }
+            for (app, api) in apps {
+                if known.get(app) != Some(api) && known.insert(app.to_owned(), api.clone()).is_some() {
+                    self.configured_anew(app, api).await;
+                }
             }
             if stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
                 return;
             }
+        }
+    }
+
+    async fn configured_anew(&self, app: &str, api: &Api) {
+        match self.retry(app, api).await {
+            Ok(true) => info!(app, "the held app's API side is configured anew: one send tries at once"),
+            Ok(false) => {}
+            Err(error) => debug!(%error, app, "other processes could not be told to try a held app"),
         }
     }
 
@@ -182,12 +230,17 @@ impl Holds {
         let mut held = self.held();
         match (noted.as_deref().map(Held::of_note), held.get_mut(app)) {
             (None, Some(_)) => drop(held.remove(app)),
-            (Some((every, reason)), Some(known)) => {
+            (Some((every, next, reason)), Some(known)) => {
                 reason.clone_into(&mut known.reason);
                 known.every = every;
+                // Somebody wants it tried at once.
+                if known.next != next && next <= now_ms() {
+                    known.probe = Instant::now();
+                }
+                known.next = next;
             }
-            (Some((every, reason)), None) => {
-                let new = Held { reason: reason.to_owned(), every, probe: Instant::now(), probing: false };
+            (Some((every, next, reason)), None) => {
+                let new = Held { reason: reason.to_owned(), every, next, probe: Instant::now(), probing: false };
                 held.insert(app.to_owned(), new);
             }
             (None, None) => {}
@@ -274,6 +327,32 @@ mod tests {
         a.lift("app").await;
         a.hold("app", "errcode 60020").await;
         assert_eq!(every(&a), Some(1));
+    }
+
+    #[tokio::test]
+    async fn whoever_says_so_has_it_tried_at_once() {
+        let (_folder, _store, a, b) = two();
+        let api = Api { corp_id: "ww".into(), agent_id: 1, secret: Secret::new("s"), ask_contacts: false };
+        assert!(!a.retry("app", &api).await.unwrap(), "nothing holds it");
+        a.hold("app", "errcode 60020: not allowed").await;
+        b.look(&APPS).await;
+        for holds in [&a, &b] {
+            let next = holds.next_try("app").unwrap();
+            assert!(next <= PROBE && next > PROBE / 2 && holds.next_try("other").is_none(), "{next:?}");
+            assert!(holds.aside("app").await.is_some());
+        }
+        assert!(b.retry("app", &api).await.unwrap());
+        a.look(&APPS).await;
+        assert_eq!(a.next_try("app"), Some(Duration::ZERO));
+        assert_eq!(a.aside("app").await, None, "one of them tries");
+        assert!(b.aside("app").await.is_some(), "and no second");
+    }
+
+    #[test]
+    fn a_note_of_an_earlier_version_is_read_too() {
+        assert_eq!(Held::of_note("120 1700 errcode 60020: no"), (PROBE * 2, 1700, "errcode 60020: no"));
+        assert_eq!(Held::of_note("120 errcode 60020: no"), (PROBE * 2, 0, "errcode 60020: no"));
+        assert_eq!(Held::of_note("errcode"), (PROBE, 0, "errcode"));
     }
 
     #[tokio::test]

@@ -89,6 +89,11 @@ pub async fn token_state(store: &SharedStore, api: &Api) -> store::Result<(Optio
     Ok((left, why))
 }
 
+/// Lets a token that WeCom refused be asked for again, by whoever needs it next.
+pub(super) async fn forget_refusal(store: &SharedStore, api: &Api) -> store::Result<()> {
+    store.drop_note(&Names::of(api).none, None).await.map(drop)
+}
+
 /// The tokens of all apps. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Tokens(Arc<Desk>);

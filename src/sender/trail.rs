@@ -13,7 +13,7 @@ use crate::model::{Delivery, Outcome, ReplyTo, content_digest, first_id, now_ms}
 use crate::sender::fate::Decision;
 use crate::store::{CONTENT, ChildChange, Line, Stage};
 use crate::task::{AWAITING_MEMBER, PushState, RecipientState, Who};
-use crate::wecom::verdict::{ChannelKind, Receipt, Reply, Verdict};
+use crate::wecom::verdict::{ChannelKind, Receipt, Reply, Verdict, address_mend};
 
 /// A larger delivery is not kept for an operator to send again, in bytes of JSON: the journal is no file store.
 const MOST_KEPT: usize = 32 * 1024;
@@ -52,7 +52,10 @@ impl Sent {
             Reply::NoAnswer(why) => format!("no answer: {why}"),
             Reply::Taken(Receipt { left_out: Some(who), .. }) => format!("errcode 0, but left out: {who}"),
             Reply::Taken(Receipt { left_out: None, .. }) => "errcode 0".to_owned(),
-            Reply::Http { code: Some((errcode, errmsg)), .. } => format!("errcode {errcode}: {errmsg}"),
+            Reply::Http { code: Some((errcode, errmsg)), .. } => {
+                let mend = address_mend(*errcode).map(|mend| format!("; {mend}"));
+                format!("errcode {errcode}: {errmsg}{}", mend.unwrap_or_default())
+            }
             Reply::Http { status, code: None } => format!("HTTP {status} without an errcode"),
         }
     }

@@ -16,6 +16,8 @@ use crate::model::MessageKey;
 pub enum ChangeKind {
     /// What is set of a chat, `{what: {from, to}}`.
     Chat,
+    /// What is set of an app, likewise.
+    App,
     /// What is known of a member: which fields, never what they say.
     User,
     /// A member was forgotten.
@@ -31,6 +33,7 @@ impl ChangeKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Chat => "chat",
+            Self::App => "app",
             Self::User => "user",
             Self::UserForgotten => "user_forgotten",
             Self::SessionForgotten => "session_forgotten",

@@ -21,6 +21,8 @@ pub struct Tuning {
     pub paused: Option<bool>,
     /// Clears the chat's dead mark.
     pub revive: bool,
+    /// Whether a lane that a fault of the configuration set aside is looked at again at once.
+    pub unhold: bool,
     /// Whether its members are not answered: claims tell so of its messages.
     pub muted: Option<bool>,
     /// The configured weight, and the head start. See [`super::Commit::turn`].

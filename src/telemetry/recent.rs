@@ -21,6 +21,8 @@ pub struct Callback {
     pub result: &'static str,
     /// What a refused caller was told.
     pub refusal: Option<String>,
+    /// What it was posted to, where that is no app's.
+    pub path: Option<String>,
 }
 
 /// The last callbacks, by app; under the empty name those of apps that don't exist.
@@ -36,7 +38,16 @@ struct Kept {
 impl Recent {
     /// Notes an answer.
     pub fn note(&self, app: &str, request_id: &str, result: &'static str, refusal: Option<String>) {
-        let callback = Callback { at: now_ms(), request_id: request_id.to_owned(), result, refusal };
+        self.keep(app, Callback { at: now_ms(), request_id: request_id.to_owned(), result, refusal, path: None });
+    }
+
+    /// Notes a refusal of what was posted to no app.
+    pub fn note_stranger(&self, path: &str, request_id: &str, result: &'static str, refusal: String) {
+        let (request_id, path) = (request_id.to_owned(), Some(path.to_owned()));
+        self.keep("", Callback { at: now_ms(), request_id, result, refusal: Some(refusal), path });
+    }
+
+    fn keep(&self, app: &str, callback: Callback) {
         let mut apps = self.apps();
         if !apps.contains_key(app) {
             apps.insert(app.to_owned(), Kept::default());
@@ -45,6 +56,11 @@ impl Recent {
         let callbacks = if callback.refusal.is_some() { &mut kept.refused } else { &mut kept.taken };
         callbacks.truncate(KEPT - 1);
         callbacks.push_front(callback);
+    }
+
+    /// A refused one, by its request id: no trail knows it.
+    pub fn refused(&self, request_id: &str) -> Option<Callback> {
+        self.apps().values().flat_map(|kept| &kept.refused).find(|one| one.request_id == request_id).cloned()
     }
 
     /// Those of an app, newest first.
@@ -80,5 +96,10 @@ mod tests {
         assert_eq!(refused[0].request_id, "refused", "traffic does not hide it");
         assert_eq!(recent.of("other")[0].refusal.as_deref(), Some("check token"));
         assert_eq!(recent.of("none"), []);
+        recent.note_stranger("/callback/supprt", "s", "unknown_app", "no app has this name".into());
+        assert_eq!(recent.of("")[0].path.as_deref(), Some("/callback/supprt"));
+        assert_eq!(recent.refused("refused").map(|one| one.result), Some("bad_timestamp"));
+        assert_eq!(recent.refused("s").map(|one| one.result), Some("unknown_app"));
+        assert_eq!((recent.refused("6"), recent.refused("")), (None, None), "one that was taken has a trail");
     }
 }

@@ -198,7 +198,8 @@ const LEFT_OUT: [&str; 4] = ["invaliduser", "invalidparty", "invalidtag", "unlic
 const FAILED: &str = "fail_list";
 
 /// What an HTTP answer says. `errcode` counts as an integer or as a text of one ("0"); a body without it, or that is
-/// no JSON, is an answer that says nothing. `errmsg` is kept without our own address, at most 200 characters.
+/// no JSON, is an answer that says nothing. `errmsg` is kept without our own address, at most 200 characters; where that address
+/// is what WeCom refuses, it is named behind.
 pub fn read_answer(status: u16, body: &[u8]) -> Reply {
     let Ok(answer) = serde_json::from_slice::<Value>(body) else { return Reply::Http { status, code: None } };
     let errcode = &answer["errcode"];
@@ -216,8 +217,21 @@ pub fn read_answer(status: u16, body: &[u8]) -> Reply {
         let left_out = (!left_out.is_empty()).then(|| shown(&left_out.join(", ")));
         return Reply::Taken(Receipt { msgid, left_out, failed });
     }
-    let errmsg = || shown(answer["errmsg"].as_str().unwrap_or_default());
-    Reply::Http { status, code: errcode.map(|errcode| (errcode, errmsg())) }
+    let errmsg = answer["errmsg"].as_str().unwrap_or_default();
+    let told = |errcode| match address_in(errmsg).filter(|_| ADDRESS_REFUSED.contains(&errcode)) {
+        Some(address) => format!("{} ({FROM_IP} {address})", shown(errmsg)),
+        None => shown(errmsg),
+    };
+    Reply::Http { status, code: errcode.map(|errcode| (errcode, told(errcode))) }
+}
+
+/// The codes by which WeCom refuses the address that we call from.
+const ADDRESS_REFUSED: [i64; 2] = [60020, 301042];
+
+/// What mends an answer that refuses our address, in words behind it.
+pub fn address_mend(errcode: i64) -> Option<&'static str> {
+    let mend = "enter this address in WeCom's console, 应用管理 → the app → 企业可信IP";
+    ADDRESS_REFUSED.contains(&errcode).then_some(mend)
 }
 
 /// In front of the address that WeCom saw.
@@ -234,7 +248,11 @@ fn seen_at(errmsg: &str) -> Option<(Range<usize>, &str)> {
 /// The address from which WeCom saw us call, where its answer says so: what has to be entered there to be allowed (60020).
 pub fn seen_address(body: &[u8]) -> Option<IpAddr> {
     let answer: Value = serde_json::from_slice(body).ok()?;
-    seen_at(answer["errmsg"].as_str()?)?.1.parse().ok()
+    address_in(answer["errmsg"].as_str()?)
+}
+
+fn address_in(errmsg: &str) -> Option<IpAddr> {
+    seen_at(errmsg)?.1.parse().ok()
 }
 
 /// An `errmsg` as logs and trails may hold it. WeCom adds `from ip: 203.0.113.7`, which is our address.

@@ -135,6 +135,7 @@ async fn mute(context: &Context, work: Work<'_>, claimed: &ClaimedMessage, muted
         weight: None,
         paused: None,
         revive: false,
+        unhold: false,
         muted: Some(muted),
         turn: work.setup.turn(app, chat_id),
         change: Line::change(request_id, ChangeKind::Chat, Who::member(sender_key), of, told),

@@ -48,7 +48,11 @@ async fn an_operator_finds_a_messages_whole_way_by_each_of_its_names() {
         assert_eq!((words, copies.len()), (vec!["accepted", "handled", "settled"], 1));
         assert_eq!((&own[1]["rule"], &own[2]["errcode"]), (&json!("echo"), &json!(0)));
     }
-    assert_eq!(desk.json("/api/v1/messages/nobody").await, json!({"items": [], "next": null}));
+    assert_eq!(desk.json("/api/v1/messages/nobody").await, json!({"items": [], "next": null, "refused": null}));
+    // A refused callback has no trail, only a word of why.
+    desk.state.recent.note("support", "r9", "signature_mismatch", Some("check token".into()));
+    let refused = &desk.json("/api/v1/messages/r9").await["refused"];
+    assert_eq!((&refused["result"], &refused["refusal"]), (&json!("signature_mismatch"), &json!("check token")));
 }
 
 #[tokio::test]

@@ -182,6 +182,15 @@ impl Chat {
         self.parked_for.as_deref() == Some(ParkReason::Paced.as_str())
     }
 
+    /// Whether it is set aside for a fault of the configuration: parked, or given back for its app's hold (a lease that nobody holds).
+    pub fn waits_for_a_hold(&self) -> bool {
+        match self.state {
+            State::Parked => self.parked_for.as_deref() == Some(ParkReason::Held.as_str()),
+            State::Leased => self.lease.is_none(),
+            State::Idle | State::Ready => false,
+        }
+    }
+
     /// Leases it for so long, under a new id or the same.
     pub fn lease_until(&mut self, due: i64, id: String) {
         self.state = State::Leased;

@@ -30,6 +30,10 @@ pub(super) fn tune(step: &Step<'_>, tuning: &Tuning) -> Result<()> {
     if tuning.revive {
         chat.revive();
     }
+    if tuning.unhold && chat.waits_for_a_hold() {
+        let turn = chat.turn;
+        chat.make_ready(step, turn);
+    }
     step.sql("UPDATE chats SET weight = ?2, paused = ?3 WHERE id = ?1")?.execute(params![
         chat.id,
         chat.weight,

@@ -156,6 +156,7 @@ pub(super) fn tuning(tuning: &Tuning) -> Args {
         weight.unwrap_or_default(),
         tuning.paused.map(flag).unwrap_or_default().into(),
         flag(tuning.revive).into(),
+        flag(tuning.unhold).into(),
         tuning.muted.map(flag).unwrap_or_default().into(),
         tuning.turn.weight.to_string(),
         ms(tuning.turn.head_start),

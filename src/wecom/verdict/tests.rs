@@ -187,13 +187,12 @@ fn answers_are_read_for_what_they_say() {
 
 #[test]
 fn errmsg_is_kept_short_and_without_our_address() {
-    let shown = |errmsg: &str| {
-        let body = serde_json::json!({"errcode": 60020, "errmsg": errmsg}).to_string();
-        let Reply::Http { code: Some((60020, shown)), .. } = read_answer(200, body.as_bytes()) else {
-            panic!("{body}")
-        };
+    let told = |errcode: i64, errmsg: &str| {
+        let body = serde_json::json!({"errcode": errcode, "errmsg": errmsg}).to_string();
+        let Reply::Http { code: Some((_, shown)), .. } = read_answer(200, body.as_bytes()) else { panic!("{body}") };
         shown
     };
+    let shown = |errmsg: &str| told(48002, errmsg);
     assert_eq!(
         shown("not allow to access from your ip, hint: [1700], from ip: 203.0.113.7, more info at https://x"),
         "not allow to access from your ip, hint: [1700], more info at https://x"
@@ -202,6 +201,16 @@ fn errmsg_is_kept_short_and_without_our_address() {
     assert_eq!(shown("From IP:203.0.113.7 twice, from ip: 203.0.113.8"), " twice");
     assert_eq!(shown("a\nb\u{0}c"), "a b c");
     assert_eq!(shown(&"错".repeat(500)), "错".repeat(200));
+    // But where that is what has to be entered; whatever else stands there is no address.
+    let refused = "not allow to access from your ip, hint: [1700], from ip: 203.0.113.7, more info at https://x";
+    for errcode in [60020, 301042] {
+        let expected = "not allow to access from your ip, hint: [1700], more info at https://x (from ip: 203.0.113.7)";
+        assert_eq!(told(errcode, refused), expected);
+        assert!(address_mend(errcode).is_some());
+    }
+    assert_eq!(told(60020, "no, from ip: <b>x</b>"), "no");
+    assert!(told(60020, &format!("{} from ip: 203.0.113.7", "错".repeat(500))).ends_with("错 (from ip: 203.0.113.7)"));
+    assert_eq!(address_mend(48002), None);
 }
 
 #[test]

@@ -7,7 +7,16 @@ use super::*;
 /// Changes nothing yet; the configuration says [`LEVEL`].
 pub fn tuning(chat: &str) -> Tuning {
     let change = changed("tuned");
-    Tuning { lane: lane(chat), weight: None, paused: None, revive: false, muted: None, turn: LEVEL, change }
+    Tuning {
+        lane: lane(chat),
+        weight: None,
+        paused: None,
+        revive: false,
+        unhold: false,
+        muted: None,
+        turn: LEVEL,
+        change,
+    }
 }
 
 /// The operation `id`, which ends the delivery by word alone.
@@ -125,6 +134,34 @@ pub async fn an_operator_revives_a_chat(fixture: &impl Fixture) {
     tune(&store, Tuning { revive: true, ..tuning("chat") }).await;
     assert_eq!(status(&store, "chat").await.last_error, None, "of which it died");
     assert_eq!(begin(&store, begin_of(&take_reply(&store).await)).await, Begun::Go);
+}
+
+/// Also one that was given back for its app's hold; what waits for anything else goes on waiting.
+pub async fn an_operator_ends_what_a_hold_set_aside(fixture: &impl Fixture) {
+    let store = fixture.store();
+    queue_texts(&store, "chat", &["1"]).await;
+    send(&store, Fate::Again { park: LONG, why: ParkReason::Held }).await;
+    tune(&store, tuning("chat")).await;
+    assert!(is_idle(&store).await, "nothing was said of that");
+    tune(&store, Tuning { unhold: true, ..tuning("chat") }).await;
+    let head = take_reply(&store).await;
+    store.release(Side::Out, vec![head.lease], LONG).await.expect("release");
+    assert!(is_idle(&store).await);
+    tune(&store, Tuning { unhold: true, ..tuning("chat") }).await;
+    send(&store, Fate::Again { park: LONG, why: ParkReason::Paced }).await;
+    tune(&store, Tuning { unhold: true, ..tuning("chat") }).await;
+    assert!(is_idle(&store).await);
+    assert_eq!(status(&store, "chat").await.parked.expect("parked").0, "paced");
+}
+
+/// A lease is somebody's, whatever is said of holds.
+pub async fn what_is_under_way_is_no_hold(fixture: &impl Fixture) {
+    let store = fixture.store();
+    queue_texts(&store, "chat", &["1"]).await;
+    let head = take_reply(&store).await;
+    tune(&store, Tuning { unhold: true, ..tuning("chat") }).await;
+    assert!(is_idle(&store).await);
+    assert_eq!(begin(&store, begin_of(&head)).await, Begun::Go);
 }
 
 /// A chat that holds nothing, through work and a restart.

@@ -105,6 +105,8 @@ macro_rules! contract_suite {
                 a_paused_chat_sends_nothing_until_it_is_resumed
                 resuming_leaves_what_pace_holds_back
                 an_operator_revives_a_chat
+                an_operator_ends_what_a_hold_set_aside
+                what_is_under_way_is_no_hold
                 what_is_set_of_a_chat_is_kept
                 a_change_leaves_its_line
                 a_delivery_is_ended_by_hand_once

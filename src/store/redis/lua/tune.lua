@@ -1,6 +1,6 @@
 -- tune: changes what operators set of a chat.
 -- ARGV: a batch of (chat's lane, weight, `-` for the configured one, '' for as it is; '1', '0' or '' for as it is: paused;
--- '1' to clear its dead mark; '1', '0' or '' for as it is: muted; configured weight, head start ms, the change's line). Answers each: 1.
+-- '1' to clear its dead mark; '1' to end what a hold set aside; '1', '0' or '' for as it is: muted; configured weight, head start ms, the change's line). Answers each: 1.
 local function set_weight(lane, weight, configured, head_start)
   if weight == '-' then
     redis.call('HDEL', K.chat(lane), 'weight')
@@ -28,7 +28,18 @@ local function resume(lane)
   end
 end
 
-return each(function(lane, weight, paused, alive, muted, configured, head_start, line)
+-- A lane that its robot's fault parked, or its app's gave back: a lease that nobody holds.
+local function unhold(lane)
+  if redis.call('ZSCORE', K.parked, lane) then
+    if redis.call('HGET', K.chat(lane), 'why') ~= 'held' then return end
+    redis.call('ZREM', K.parked, lane)
+    requeue('out', lane)
+  elseif redis.call('ZSCORE', K.leases('out'), lane) and redis.call('HEXISTS', K.holders('out'), lane) == 0 then
+    give_back('out', lane)
+  end
+end
+
+return each(function(lane, weight, paused, alive, unheld, muted, configured, head_start, line)
   if weight ~= '' then
     set_weight(lane, weight, configured, head_start)
   end
@@ -40,6 +51,9 @@ return each(function(lane, weight, paused, alive, muted, configured, head_start,
   end
   if alive == '1' then
     revive(lane)
+  end
+  if unheld == '1' then
+    unhold(lane)
   end
   if muted == '1' then
     redis.call('SADD', K.chats, lane)
