@@ -173,6 +173,34 @@ async fn trace_tells_the_whole_way_of_a_message() {
     let (status, told, why) = run(&folder, &["trace", "nobody"], None).await;
     assert_eq!((status, told.as_str()), (1, ""));
     assert!(why.contains("nothing is known under the id \"nobody\""), "{why}");
+    let (status, _, why) = run(&folder, &["trace", ""], None).await;
+    assert!(status == 2 && why.contains("the id is empty"), "{why}");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trace_tells_what_is_waited_for_and_why_there_is_nothing_to_tell() {
+    let (world, folder) = delivered().await;
+    let stranger = format!("http://{}/callback/supprt", world.app.callback_addr());
+    let refused = reqwest::get(stranger).await.unwrap();
+    let id = refused.headers()["x-request-id"].to_str().unwrap().to_owned();
+    let (status, _, why) = run(&folder, &["trace", &id], None).await;
+    assert!(status == 1 && why.contains("unknown_app: no app has this name") && why.contains("no trail"), "{why}");
+    world.fake.script(&key("c1"), [Answer::Errcode(60020).into()]);
+    world.say("c1", "u1", "held", "/query 1").await;
+    let mut again = tokio::time::interval(std::time::Duration::from_millis(50));
+    let told = tokio::time::timeout(TEST, async {
+        loop {
+            again.tick().await;
+            let (_, told, _) = run(&folder, &["trace", "held"], None).await;
+            if told.contains("its chat waits for hold") {
+                break told;
+            }
+        }
+    });
+    let told = told.await.expect("within its time");
+    let last = told.lines().last().unwrap();
+    assert!(last.contains(", for another ") && last.contains(": errcode 60020: not allow"), "{told}");
     world.end().await;
 }
 

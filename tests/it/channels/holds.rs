@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use wecom_gateway::sim::scenario::api_app;
+use wecom_gateway::sim::scenario::{AGENT_ID, api_app};
 use wecom_gateway::sim::wecom::member;
 use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario, app_text};
 
@@ -89,6 +89,26 @@ async fn a_robot_that_refuses_holds_its_chat_which_says_so_and_is_tried_again_by
         assert_eq!(world.patch("c1", &json!({"held": false})).await.0, 200);
         world.ends("m1", "delivered").await;
         world.api("chats/support/c1", |item| item["hold"].is_null()).await;
+        world.end().await;
+    };
+    tokio::time::timeout(TEST, test).await.expect("within its time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_app_that_is_configured_anew_is_tried_at_once() {
+    let test = async {
+        let world = two_apps(On::Embedded).await;
+        world.fake.script(&member("first"), [Answer::Errcode(48002).into()]);
+        world.post_callback(&app_text("first", "m0", "/echo [first first 1]")).await;
+        world.api("chats/support/first", |item| item["hold"].is_string()).await;
+        let file = world.folder().join(format!("apps/{APP}.toml"));
+        let mut app: Value = toml::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        world.fake.app(app["corp_id"].as_str().unwrap(), "a-new-secret", AGENT_ID);
+        app["secret"] = "a-new-secret".into();
+        let (world, status, _) = world.reload_as(|_, scenario| scenario.app(APP, app)).await;
+        assert_eq!(status, 200);
+        // Its lane looks again within 20 s, a minute before its time.
+        world.fake.until(|fake| fake.texts(&member("first")).len() == 1).await;
         world.end().await;
     };
     tokio::time::timeout(TEST, test).await.expect("within its time");
