@@ -9,6 +9,7 @@ mod callback;
 mod channels;
 mod check;
 mod collector;
+mod commands;
 mod compare;
 mod console;
 mod crash;
