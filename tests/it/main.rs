@@ -31,6 +31,7 @@ mod members;
 mod memory;
 mod metrics;
 mod model_server;
+mod notices;
 mod openapi;
 mod pace;
 mod plain_loop;
