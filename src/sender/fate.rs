@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::alarms::Kind;
 use crate::model::{Delivery, Outcome, RouteDigest};
+use crate::sender::hold::ASIDE;
 use crate::sender::route::NoRoute;
 use crate::store::{ClaimedReply, Fate, ParkReason};
 use crate::task::{AWAITING_MEMBER, EXPIRED, PARTIAL, Recipient};
@@ -86,6 +87,14 @@ impl Decision {
         self.state = self.state.map(|state| if state == Outcome::Delivered { state } else { Outcome::Unknown });
         if self.state == Some(Outcome::Unknown) {
             self.alarm.get_or_insert(Kind::Unknown);
+        }
+        self
+    }
+
+    /// Its app is held as a whole, and the hold says when that is tried: the lane looks again as the app's others do.
+    pub fn held_with_its_app(mut self) -> Self {
+        if let Fate::Again { park, why: ParkReason::Held } = &mut self.fate {
+            *park = ASIDE;
         }
         self
     }
@@ -414,6 +423,18 @@ mod tests {
             for channel in [ChannelKind::GroupRobot, ChannelKind::ResponseUrl, ChannelKind::JsonGateway] {
                 assert_eq!(app_state(channel, verdict), Unsaid, "{channel:?} {verdict:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_lane_of_a_held_app_looks_again_as_the_others_do() {
+        let decided = |verdict| decide(verdict, Tally::default(), &route(), 0.0);
+        for verdict in [Verdict::Configuration, Verdict::Token] {
+            let expected = Fate::Again { park: ASIDE, why: ParkReason::Held };
+            assert_eq!(decided(verdict).held_with_its_app().fate, expected, "{verdict:?}");
+        }
+        for verdict in [Verdict::Paced(MINUTE), Verdict::Delivered, Verdict::Rejected] {
+            assert_eq!(decided(verdict).held_with_its_app(), decided(verdict), "{verdict:?}");
         }
     }
 

@@ -29,7 +29,7 @@ const LONGEST_PROBE: Duration = Duration::from_secs(600);
 /// A note that nobody renews for so long after the next try was due says nothing any more: nobody had anything to send.
 const KEPT: Duration = Duration::from_secs(240);
 /// How long a held lane is set aside, up to twice.
-const ASIDE: Duration = Duration::from_secs(10);
+pub(super) const ASIDE: Duration = Duration::from_secs(10);
 /// When a process asks again for the right to try, after another had it.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 

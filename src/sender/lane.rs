@@ -102,6 +102,8 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
             let tally = Tally::of(head, now_ms());
             let (decision, spoken_of) =
                 decide_together(sent.verdict, tally, &route.digest, rand::random(), parcel.count);
+            let is_held = app_state(sent.channel, sent.verdict) == AppState::Held;
+            let decision = if is_held { decision.held_with_its_app() } else { decision };
             (decision, Some(sent), spoken_of, attempt)
         }
         Ready::End(decision) => {
