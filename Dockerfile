@@ -1,15 +1,27 @@
-# Two stages: one compiles, one runs. Dependencies are a layer of their own, compiled again when Cargo.toml or Cargo.lock change;
-# a change under src/ compiles this crate alone.
+# One stage compiles, the last one runs. Dependencies are a layer of their own, compiled again when Cargo.toml or Cargo.lock
+# change; a change under src/ compiles this crate alone.
 #
-#   docker build --build-arg COMMIT=$(git rev-parse HEAD) --tag wecom-gateway .
+#   docker build --tag wecom-gateway .
+#
+# `--version` says the commit that is checked out, whatever was changed since. What knows better, or has no checkout, says it:
+# --build-arg COMMIT=$(git describe --always --dirty --abbrev=12 --exclude='*')
 #
 # Behind a slow line to the registries: --build-arg REGISTRY=<a mirror>/library
 # --build-arg CRATES=<a mirror of the index of crates, as in sparse+https://…/index/>
 
-# Both stages are of one Debian release: what is compiled against its libc runs on it.
+# All stages are of one Debian release: what is compiled against its libc runs on it.
 ARG REGISTRY=library
 ARG RUST=1.95
 ARG DEBIAN=bookworm
+
+# The commit, read from the places where git writes it, if they are there. It goes on as a file of its own: what else moves in
+# them compiles nothing again.
+FROM ${REGISTRY}/debian:${DEBIAN}-slim AS commit
+WORKDIR /git
+COPY Cargo.toml .gi[t] ./
+RUN touch HEAD && read -r commit ref < HEAD; \
+    test -z "$ref" || commit="$(cat "$ref" 2>/dev/null || grep --no-messages " $ref\$" packed-refs)"; \
+    printf '%.12s' "$commit" > /commit
 
 FROM ${REGISTRY}/rust:${RUST}-${DEBIAN} AS build
 WORKDIR /src
@@ -21,12 +33,12 @@ COPY Cargo.toml Cargo.lock ./
 # Empty sources stand in for ours, so that this layer holds the dependencies alone; librdkafka and OpenSSL among them need gcc,
 # g++, make and perl, which this image has.
 RUN mkdir src && echo 'fn main() {}' > src/main.rs && touch src/lib.rs && cargo build --release --locked
+COPY --from=commit /commit /commit
 COPY build.rs ./
 COPY src src
-# What `--version` says; empty where nobody told.
 ARG COMMIT=""
 # The stand-ins are newer than a checkout's files may be.
-RUN touch src/main.rs src/lib.rs && WECOM_GATEWAY_COMMIT="$COMMIT" cargo build --release --locked
+RUN touch src/main.rs src/lib.rs && WECOM_GATEWAY_COMMIT="${COMMIT:-$(cat /commit)}" cargo build --release --locked
 
 FROM ${REGISTRY}/debian:${DEBIAN}-slim
 RUN groupadd --system --gid 10001 gateway \

@@ -17,6 +17,7 @@
 mod changes;
 pub mod embedded;
 mod held;
+mod inbound;
 pub mod journal;
 mod late;
 pub mod lock;
@@ -25,6 +26,7 @@ mod notes;
 mod operators;
 mod options;
 mod outage;
+mod outbound;
 mod pushes;
 pub mod redis;
 mod session;
@@ -38,9 +40,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Secret, SessionKey};
+use crate::model::{Lane, Secret, SessionKey};
 pub use changes::{ChangeKind, Via, Who, from_to};
 pub use held::{Held, HeldLeases};
+pub use inbound::{Arrival, ClaimedMessage, Commit, Committed, Enqueued, Poisoned};
 pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
 pub use late::{Answered, LateAnswer, LateTicket, Waiting};
 pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChange};
@@ -48,6 +51,7 @@ pub use notes::{Note, NoteWrite, Noted};
 pub use operators::{ByHand, CONFIRMED, DISCARDED, Operated, Operation, Tuning};
 pub use options::Options;
 pub use outage::Outage;
+pub use outbound::{Begin, Begun, ClaimedReply, Fate, GoOn, MOST_MERGED, Pace, ParkReason, Settle, Settled, Turn};
 pub use pushes::{
     Child, ChildChange, NewPush, Opened, Pushed, Pushes, Revision, TaskOpening, TaskProgress, TaskStatus,
 };
@@ -98,34 +102,6 @@ pub struct Lease {
     pub id: String,
 }
 
-/// A message on its way into its lane.
-#[derive(Clone, Debug)]
-pub struct Arrival {
-    /// The message; its `request_id` stays the same when the call is repeated.
-    pub message: Message,
-    /// Its lane, by the configured order.
-    pub lane: Lane,
-    /// A message that was taken (`received_at`) longer ago than this at its claim is dropped unhandled (`too_old`).
-    pub max_age: Duration,
-    /// How long its mark lives once it is claimed, and again once it is done.
-    pub mark_ttl: Duration,
-    /// Most messages that may wait in the lane.
-    pub depth_limit: u64,
-}
-
-/// What became of an [`Arrival`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Enqueued {
-    /// It stands in its lane, durably (also when it was already there under the same request id).
-    Stored,
-    /// Its mark says that another request owns it or that it is done; a `duplicate` line is in the journal.
-    Duplicate,
-    /// The lane holds `depth_limit` messages; nothing was stored.
-    LaneFull,
-    /// The store holds [`Options::max_waiting`]; nothing was stored.
-    StoreFull,
-}
-
 /// What a claim brought.
 #[derive(Debug)]
 pub struct Claimed<T> {
@@ -135,248 +111,6 @@ pub struct Claimed<T> {
     pub poisoned: Vec<Poisoned>,
     /// When the next lane may become workable by time alone (lease end, wake time), if any waits for that.
     pub next_wake: Option<Duration>,
-}
-
-/// A message whose worker never finished, [`Options::poison_after`] times.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Poisoned {
-    /// Its request.
-    pub request_id: String,
-    /// The message.
-    pub key: MessageKey,
-}
-
-/// The head of an inbound lane, leased and marked.
-#[derive(Debug)]
-pub struct ClaimedMessage {
-    /// The right to work it.
-    pub lease: Lease,
-    /// The message.
-    pub message: Message,
-    /// What is remembered of its sender in its chat.
-    pub remembered: Remembered,
-    /// Whether its mark already held its own id: it was claimed before, and its worker never finished.
-    pub redelivered: bool,
-    /// Whether an admin muted its chat.
-    pub muted: bool,
-}
-
-/// What commits a handled message, as one step: head dropped, mark `done`, session written, replies queued in the
-/// out-lane, that lane made ready, journal lines left.
-#[derive(Clone, Debug)]
-pub struct Commit {
-    /// The lease under which it was handled.
-    pub lease: Lease,
-    /// The message (its mark and session are named by this).
-    pub key: MessageKey,
-    /// Its request id.
-    pub request_id: String,
-    /// How long the mark lives from now.
-    pub mark_ttl: Duration,
-    /// What was said, where an action that sees the session said something.
-    pub exchange: Option<Exchange>,
-    /// Replies, in order; all of one chat. May be empty.
-    pub replies: Vec<Delivery>,
-    /// Turn of the out-lane: `now − weight × head_start`. An operator's weight in the store wins over `weight`.
-    pub turn: Turn,
-    /// Most deliveries that may wait in the out-lane.
-    pub depth_limit: u64,
-    /// Set where an action answered "later": how long `answer_late` is accepted.
-    pub await_late: Option<LateTicket>,
-    /// What the trail says of it.
-    pub lines: Vec<Line>,
-}
-
-/// How far ahead of others a chat's lane stands.
-#[derive(Clone, Copy, Debug)]
-pub struct Turn {
-    /// 1..=100.
-    pub weight: u32,
-    /// By how much one unit of weight lets a chat go ahead.
-    pub head_start: Duration,
-}
-
-impl Turn {
-    /// `weight × head_start` in ms, for a given weight (1 unit is the common ground and counts too).
-    pub fn ahead_ms(self, weight: u32) -> i64 {
-        i64::from(weight) * i64::try_from(self.head_start.as_millis()).unwrap_or(i64::MAX / 200)
-    }
-}
-
-/// What became of a [`Commit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Committed {
-    /// Applied.
-    Done,
-    /// The lease was another's by then; nothing was applied.
-    Lost,
-    /// The out-lane had no room for all replies; nothing was applied, the lease still holds.
-    LaneFull,
-}
-
-/// Most deliveries that leave as one message.
-pub const MOST_MERGED: usize = 32;
-
-/// The head of an outbound lane, leased.
-#[derive(Clone, Debug)]
-pub struct ClaimedReply {
-    /// The right to work it.
-    pub lease: Lease,
-    /// What to send.
-    pub delivery: Delivery,
-    /// Attempts that failed and were counted, before this one.
-    pub attempts: u32,
-    /// Refusals for pace, before this one.
-    pub refusals: u32,
-    /// Failures of this lane in a row (of any delivery), for its back-off.
-    pub failures: u32,
-    /// An earlier lease began an attempt and never settled it, or settled it as [`ParkReason::Unanswered`]: it may have been
-    /// sent (P7).
-    pub begun: bool,
-    /// What stands behind it, in order. Where it is `begun`: the rest of what that attempt carried. Else, where pace held the
-    /// lane back: what may leave together with it, [`MOST_MERGED`] in all. Mostly nothing.
-    pub behind: Vec<Delivery>,
-}
-
-/// The step right before a request is written.
-#[derive(Clone, Debug)]
-pub struct Begin {
-    /// The lease; an expired one counts as lost here.
-    pub lease: Lease,
-    /// The head it is for.
-    pub delivery_id: String,
-    /// How many deliveries from the head on the request carries, at least 1; kept until they are settled.
-    pub merged: u32,
-    /// The chat's route now.
-    pub route: RouteDigest,
-    /// Rate of the robot.
-    pub pace: Pace,
-    /// How long the lease lasts from now.
-    pub lease_for: Duration,
-}
-
-/// At most `limit` sends within any `window`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// Sends.
-    pub limit: u32,
-    /// Span.
-    pub window: Duration,
-}
-
-/// What `begin` answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
-    /// The attempt is marked, its place in the window taken: write the request.
-    Go,
-    /// The window is full; the lane was parked until it opens and the lease given back.
-    Paced(Duration),
-    /// An operator paused the chat; the lane waits (is looked at again after a minute at most) and the lease was given back.
-    Paused,
-    /// The chat is dead by this very route: settle the head as dropped, without a request.
-    ChatDead,
-    /// The lease is another's or over: do nothing.
-    Lost,
-}
-
-/// What became of a begun (or refused) delivery.
-#[derive(Clone, Debug)]
-pub struct Settle {
-    /// The lease; settling works as long as nobody else claimed the lane.
-    pub lease: Lease,
-    /// The head it speaks of.
-    pub delivery_id: String,
-    /// How many deliveries from the head on it speaks of, at least 1.
-    pub merged: u32,
-    /// What happens to them.
-    pub fate: Fate,
-    /// Shown as the chat's last error; `None` leaves it.
-    pub last_error: Option<String>,
-    /// What changes of a push's child; a push is never carried together with others.
-    pub child: Option<ChildChange>,
-    /// What the trail says.
-    pub lines: Vec<Line>,
-    /// For the next head of the lane: the step that goes on with it if its turn is still the first. `None` gives the lease back.
-    pub go_on: Option<GoOn>,
-    /// See [`Commit::turn`].
-    pub turn: Turn,
-}
-
-/// The `begin` that is fused with a settle. The next head is begun in the same step when its recorded route equals
-/// `route` and it is not too old; else it comes back unbegun and the caller decides. So it does after several that left as
-/// one message: more may leave together ([`ClaimedReply::behind`]).
-#[derive(Clone, Debug)]
-pub struct GoOn {
-    /// The chat's route now.
-    pub route: RouteDigest,
-    /// Rate of the robot.
-    pub pace: Pace,
-    /// How long the lease lasts from now.
-    pub lease_for: Duration,
-}
-
-/// The end, or the next try, of a delivery.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Fate {
-    /// It was delivered: the head goes, the lane's failures are forgotten. As after every begun attempt, the send's place in
-    /// the pace window moves to now.
-    Delivered,
-    /// It ended otherwise (unknown, dead, dropped): the head goes.
-    Ended {
-        /// Counts as a failure of the lane: it parks for so long first.
-        back_off: Option<Duration>,
-        /// The chat is dead by this route until another route, an event or an operator says otherwise.
-        chat_dead: Option<RouteDigest>,
-    },
-    /// The head stays and is tried again after `park`.
-    Again {
-        /// How long the lane is set aside.
-        park: Duration,
-        /// Why.
-        why: ParkReason,
-    },
-}
-
-/// Why a lane was parked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParkReason {
-    /// Our own window or a 45009: counts a refusal when WeCom said so.
-    Paced,
-    /// A failure that certainly did not send: counts an attempt.
-    Transient,
-    /// An attempt without an answer, which may have sent and is to be repeated: counts an attempt, and the head stays begun,
-    /// so that whoever claims it next knows.
-    Unanswered,
-    /// Configuration or an operator: counts nothing.
-    Held,
-    /// Refused together with others: counts nothing, and each of them is sent by itself from now on.
-    Apart,
-}
-
-impl ParkReason {
-    /// The word in stores and in `GET /chats`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Paced => "paced",
-            Self::Transient => "backing_off",
-            Self::Unanswered => "unanswered",
-            Self::Held => "held",
-            Self::Apart => "apart",
-        }
-    }
-}
-
-/// What a settle answers.
-#[derive(Debug)]
-pub enum Settled {
-    /// Done; the lane went back to its place.
-    Released,
-    /// Done; the lane's next head is ours too, and this is what its `begin` answered (`None`: not begun).
-    Next(Box<ClaimedReply>, Option<Begun>),
-    /// Done, and the next head's fused begin gave the lease back (`Paced` or `Paused`).
-    Parked(Begun),
-    /// The lease was another's by then; nothing was applied.
-    Lost,
 }
 
 /// The verbs. All take batches; each batch is answered in its own order.

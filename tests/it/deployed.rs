@@ -132,6 +132,9 @@ fn compose_services_are_healthy_keep_what_they_have_and_lead_somewhere() {
         // `image: redis` would be another one tomorrow.
         let image = service["image"].as_str().unwrap();
         assert!(image == "wecom-gateway" || image.rsplit_once(':').is_some_and(|(_, tag)| tag != "latest"), "{image}");
+        // Docker itself would keep every line for ever.
+        let logging = &service["logging"];
+        assert!(logging["driver"] == "json-file" && logging["options"]["max-size"].is_string(), "{name}: {logging}");
         for secret in texts(&service["secrets"]) {
             assert!(compose["secrets"][secret].is_object(), "{name}: {secret}");
         }
@@ -155,6 +158,11 @@ fn compose_services_are_healthy_keep_what_they_have_and_lead_somewhere() {
             );
         }
     }
+}
+
+#[test]
+fn hadolint_finds_nothing_in_the_dockerfile() {
+    assert_eq!(run(Command::new(path("target/python/bin/hadolint")).arg(path("Dockerfile"))), "");
 }
 
 #[test]
