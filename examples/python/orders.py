@@ -91,8 +91,8 @@ def text(request, *path):
 
 
 def read(body):
-    """Who asks, and for what: ("order", item), ("query", number), or None for any other message. A ValueError says what is wrong with
-    the body."""
+    """Who asks, and for what: ("order", item), ("query", order_id), or None for any other message. A ValueError says what is wrong
+    with the body."""
     request = parsed(body)
     member = text(request, "sender", "key")
     name = at(request, "command", "name")
@@ -113,7 +113,7 @@ class Orders:
         self.path = path
         with self.connection() as db:
             db.execute("PRAGMA journal_mode = WAL")
-            db.execute("CREATE TABLE IF NOT EXISTS orders (number INTEGER PRIMARY KEY, member TEXT, item TEXT)")
+            db.execute("CREATE TABLE IF NOT EXISTS orders (order_id INTEGER PRIMARY KEY, member TEXT, item TEXT)")
             db.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT)")
 
     def connection(self):
@@ -143,12 +143,12 @@ class Orders:
             case None:
                 return {"text": "下单：order 商品名；查询：query 订单号。"}
             case "order", item:
-                number = db.execute("SELECT coalesce(max(number), 1000) + 1 FROM orders").fetchone()[0]
-                db.execute("INSERT INTO orders (number, member, item) VALUES (?, ?, ?)", (number, member, item))
-                return {"text": f"已下单：{item}，订单号 {number}", "vars": {"last_order": number}}
-            case "query", number:
-                found = db.execute("SELECT item FROM orders WHERE number = ? AND member = ?", (number, member)).fetchone()
-                return {"text": f"订单 {number}：{found[0]}，已下单。" if found else f"没有订单 {number}。"}
+                order_id = db.execute("SELECT coalesce(max(order_id), 1000) + 1 FROM orders").fetchone()[0]
+                db.execute("INSERT INTO orders (order_id, member, item) VALUES (?, ?, ?)", (order_id, member, item))
+                return {"text": f"已下单：{item}，订单号 {order_id}", "vars": {"last_order": order_id}}
+            case "query", order_id:
+                found = db.execute("SELECT item FROM orders WHERE order_id = ? AND member = ?", (order_id, member)).fetchone()
+                return {"text": f"订单 {order_id}：{found[0]}，已下单。" if found else f"没有订单 {order_id}。"}
 
 
 class Handler(BaseHTTPRequestHandler):
