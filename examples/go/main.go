@@ -1,6 +1,7 @@
 // A team's own service behind the gateway, for actions of type "http": it takes orders, each once, and looks them up.
 //
-//	cd examples/go && ORDERS_HMAC=s3cret go run . -listen 127.0.0.1:9000 -data orders.jsonl
+//	export ORDERS_HMAC="$(openssl rand -hex 32)"     # where the gateway is started, the same
+//	cd examples/go && go run . -listen 127.0.0.1:9000 -data orders.jsonl
 //
 // The app's file has for it what examples/python/orders.py shows; the two do, and refuse, the same.
 //

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A team's own service behind the gateway, for actions of type "http": it takes orders, each once, and looks them up.
 
-    ORDERS_HMAC=s3cret python3 examples/python/orders.py --listen 127.0.0.1:9000 --data orders.db
+    export ORDERS_HMAC="$(openssl rand -hex 32)"     # where the gateway is started, the same
+    python3 examples/python/orders.py --listen 127.0.0.1:9000 --data orders.db
 
 The app's file has for it (and the gateway the same ORDERS_HMAC):
 

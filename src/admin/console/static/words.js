@@ -47,7 +47,7 @@ const WORDS = {
   changes_short: ["变更…", "Changes…"], changes_of: ["{0} 最近的变更", "Last changes of {0}"], changes_none: ["没有变更", "No changes"], changes_none_hint: ["运维改过什么、谁改的，都在这里；半秒内的可能还没写入轨迹库，超过保留期的已经删除。", "What operators changed, and who, is told here. What happened within half a second may not be recorded yet; what is older than the records' retention is gone."],
   by_whom: ["按操作者过滤", "Filter by who"], since: ["从这天起", "Since that day"], who: ["谁", "Who"], of_what: ["对象", "Of"], what: ["改了什么", "What"], as_configured: ["配置的值", "as configured"],
   via_api: ["接口或控制台", "by API or console"], via_command: ["群内命令", "by a command in the chat"], via_signal: ["SIGHUP 信号", "by SIGHUP"], via_watch: ["文件变化（server.watch）", "files changed (server.watch)"],
-  change_user: ["成员资料", "Member's profile"], change_user_forgotten: ["忘记成员", "Member forgotten"], change_session_forgotten: ["清除会话", "Session forgotten"], change_configuration: ["新配置", "New configuration"],
+  change_user: ["成员资料", "Member's profile"], change_user_forgotten: ["忘记成员", "Member forgotten"], change_session_forgotten: ["清除会话", "Session forgotten"], change_delivery: ["人工了结", "Delivery settled"], change_configuration: ["新配置", "New configuration"],
   tuned_weight: ["权重", "Weight"], tuned_paused: ["暂停", "Paused"], tuned_dead: ["失效", "Dead"], tuned_muted: ["静音", "Muted"], fields_set: ["设置", "set"], fields_removed: ["删除", "removed"],
 
   callback_url: ["回调地址", "Callback path"], kind: ["类型", "Kind"], access_token: ["access_token", "access_token"], hold: ["停发", "Held"], held_no: ["没有", "no"], trusted_address: ["企业可信IP", "Trusted address"], trusted_ok: ["没有被拒绝过", "nothing refused"],
