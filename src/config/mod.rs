@@ -7,6 +7,7 @@
 //! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings, `files` what
 //!   they name;
 //! - `gateway`, `alarms`, `report`, `kafka`, `telemetry`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - `difference`: what a file says otherwise than before;
 //! - [`mod@reference`]: every key, in words;
 //! - [`settings`]: the result.
 
@@ -14,6 +15,7 @@ mod action;
 mod alarms;
 mod alone;
 mod app;
+mod difference;
 mod expand;
 mod faults;
 mod files;
@@ -45,6 +47,7 @@ use std::sync::Arc;
 pub use alone::alone;
 use app::AppFile;
 pub(crate) use app::ROBOT_PACE;
+pub use difference::difference;
 use expand::Environment;
 use faults::Ledger;
 pub use faults::{Fault, Faults, FileRead};

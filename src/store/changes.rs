@@ -22,7 +22,7 @@ pub enum ChangeKind {
     UserForgotten,
     /// A session was forgotten.
     SessionForgotten,
-    /// Another configuration is in force: which files, in which process.
+    /// Another configuration is in force, or was refused: which files, in which process.
     Configuration,
 }
 
