@@ -168,7 +168,7 @@ async fn a_running_gateway_answers_as_it_is_described() {
         world.say("c1", "u1", "m1", "/echo hi").await;
         world.ends("m1", "dead").await;
         // Of what an action was asked a session is kept.
-        world.say("c1", "u1", "m2", "/query 1").await;
+        world.say("c1", "u2", "m2", "/query 1").await;
         world.ends("m2", "delivered").await;
         let task = json!({"task_id": "t1", "app": APP, "target": {"chats": ["c1", "nowhere"]},
             "message": {"msgtype": "text", "text": {"content": "hi"}}});
@@ -202,8 +202,8 @@ async fn a_running_gateway_answers_as_it_is_described() {
             (Method::DELETE, "users/support/u1", Value::Null, 404),
             (Method::GET, "users/none/u1", Value::Null, 404),
             (Method::GET, "sessions/support/c1/u1", Value::Null, 200),
-            (Method::DELETE, "sessions/support/c1/u1", Value::Null, 204),
-            (Method::DELETE, "sessions/support/c1/u1", Value::Null, 404),
+            (Method::DELETE, "sessions/support/c1/u2", Value::Null, 204),
+            (Method::DELETE, "sessions/support/c1/u2", Value::Null, 404),
             (Method::GET, "chats?limit=1001", Value::Null, 400),
             (Method::PATCH, "chats/none/c1", json!({"weight": 7}), 404),
             (
