@@ -47,6 +47,7 @@ RUN groupadd --system --gid 10001 gateway \
 # All else that it needs: the certificates by which it knows WeCom.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY deploy/docker/probe /usr/local/bin/probe
+COPY THIRD-PARTY.txt /usr/share/doc/wecom-gateway/THIRD-PARTY.txt
 COPY --from=build /src/target/release/wecom-gateway /usr/local/bin/wecom-gateway
 ARG COMMIT=""
 LABEL org.opencontainers.image.title="wecom-gateway" org.opencontainers.image.revision="$COMMIT"

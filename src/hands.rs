@@ -12,8 +12,39 @@ use crate::model::{Delivery, Lane, MessageKey, Outcome, first_id, now_ms, resend
 use crate::push::is_set;
 use crate::records::{EndedDelivery, Records, RecordsError};
 use crate::setup::InForce;
-use crate::store::{ByHand, ChildChange, Line, Operated, Operation, SharedStore, Stage, StoreError};
+use crate::store::{ByHand, ChangeKind, ChildChange, Line, Operated, Operation, SharedStore, Stage, StoreError, Who};
 use crate::task::PushState;
+
+/// Whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hand<'a> {
+    /// An operator's, by the name of their token: it stands in the trail of changes, too.
+    Operator(&'a str),
+    /// A producer's word on its own push, by the name of its token.
+    Producer(&'a str),
+    /// The compensator's.
+    Compensator,
+}
+
+impl<'a> Hand<'a> {
+    /// Who did it, in trails.
+    pub fn by(self) -> &'a str {
+        match self {
+            Self::Operator(token) | Self::Producer(token) => token,
+            Self::Compensator => "compensator",
+        }
+    }
+
+    /// What the trail of changes says of it, where it does.
+    fn change(self, id: &str, of: &MessageKey, detail: Value) -> Option<Line> {
+        match self {
+            Self::Operator(token) => {
+                Some(Line::change(id, ChangeKind::Delivery, Who::operator(token), of.clone(), detail))
+            }
+            Self::Producer(_) | Self::Compensator => None,
+        }
+    }
+}
 
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
@@ -95,13 +126,13 @@ impl Hands {
         Self { store, records, in_force }
     }
 
-    /// Ends the delivery that the records have under this id; `by` is who.
+    /// Ends the delivery that the records have under this id.
     ///
     /// # Errors
     /// Every variant of [`HandError`]; nothing was done then.
-    pub async fn end(&self, id: &str, action: ByHand, by: &str) -> Result<Done, HandError> {
+    pub async fn end(&self, id: &str, action: ByHand, hand: Hand<'_>) -> Result<Done, HandError> {
         let known = self.records.delivery(id).await?.ok_or(HandError::UnknownDelivery)?;
-        self.end_known(known, action, by, Map::new()).await
+        self.end_known(known, action, hand, Map::new()).await
     }
 
     /// As [`Hands::end`], of a delivery as the records have it; `told` is what the trail says beside.
@@ -112,7 +143,7 @@ impl Hands {
         &self,
         known: EndedDelivery,
         action: ByHand,
-        by: &str,
+        hand: Hand<'_>,
         told: Map<String, Value>,
     ) -> Result<Done, HandError> {
         may_be_ended(&known)?;
@@ -123,7 +154,7 @@ impl Hands {
         };
         let ended = Ended::of(known);
         let known = if resend.is_none() { self.known(&ended).await? } else { None };
-        self.operate(Ended { known, ..ended }, resend, action, by, told).await
+        self.operate(Ended { known, ..ended }, resend, action, hand, told).await
     }
 
     /// Whether [`ByHand::Resend`] would be taken now, but for a chat that is full.
@@ -143,8 +174,8 @@ impl Hands {
     ///
     /// # Errors
     /// [`HandError::SettledAlready`], [`HandError::Store`].
-    pub async fn conclude(&self, ended: Ended, action: ByHand, by: &str) -> Result<Done, HandError> {
-        self.operate(ended, None, action, by, Map::new()).await
+    pub async fn conclude(&self, ended: Ended, action: ByHand, hand: Hand<'_>) -> Result<Done, HandError> {
+        self.operate(ended, None, action, hand, Map::new()).await
     }
 
     async fn operate(
@@ -152,12 +183,12 @@ impl Hands {
         ended: Ended,
         resend: Option<Delivery>,
         action: ByHand,
-        by: &str,
+        hand: Hand<'_>,
         told: Map<String, Value>,
     ) -> Result<Done, HandError> {
         let resent_as = resend.as_ref().map(|delivery| delivery.id.clone());
         let (request_id, key) = (ended.request_id.clone(), ended.key.clone());
-        match self.store.operate(self.operation(ended, resend, action, by, told)).await? {
+        match self.store.operate(self.operation(ended, resend, action, hand, told)).await? {
             Operated::Done => Ok(Done { request_id, key, state: action.state(), resent_as }),
             Operated::Earlier => Err(HandError::SettledAlready),
             Operated::LaneFull => Err(HandError::LaneFull),
@@ -169,25 +200,29 @@ impl Hands {
         ended: Ended,
         resend: Option<Delivery>,
         action: ByHand,
-        by: &str,
+        hand: Hand<'_>,
         mut told: Map<String, Value>,
     ) -> Operation {
         let child = child(&ended, resend.as_ref(), action);
         let Ended { id, request_id, key, .. } = ended;
         let [app, chat, ..] = key.parts();
         let resent_as = resend.as_ref().map(|delivery| delivery.id.as_str());
-        let detail = json!({"delivery": id, "action": action.as_str(), "by": by, "resent_as": resent_as});
+        let detail = json!({"delivery": id, "action": action.as_str(), "resent_as": resent_as});
         told.extend(detail.as_object().cloned().unwrap_or_default());
+        told.insert("by".to_owned(), hand.by().into());
+        let operation = uuid::Uuid::now_v7().simple().to_string();
+        let change = hand.change(&operation, &key, detail);
+        let ended = Line { stage: Stage::Operated, request_id, key, detail: told };
         let setup = self.in_force.now();
         Operation {
-            id: uuid::Uuid::now_v7().simple().to_string(),
+            id: operation,
             lane: Lane::of_chat(&app, &chat),
             keep: setup.settings.database.retain,
             child,
             delivery_id: id,
             turn: setup.turn(&app, &chat),
             depth_limit: setup.settings.store.lane_depth,
-            lines: vec![Line { stage: Stage::Operated, request_id, key, detail: told }],
+            lines: std::iter::once(ended).chain(change).collect(),
             resend,
         }
     }

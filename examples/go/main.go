@@ -1,6 +1,7 @@
 // A team's own service behind the gateway, for actions of type "http": it takes orders, each once.
 //
-//	cd examples/go && ORDERS_SECRET=s3cret go run . -listen 127.0.0.1:9000 -data orders.jsonl
+//	export ORDERS_SECRET="$(openssl rand -hex 32)"     # where the gateway is started, the same
+//	cd examples/go && go run . -listen 127.0.0.1:9000 -data orders.jsonl
 //
 // The app's file has for it what examples/python/orders.py shows.
 //
@@ -135,7 +136,7 @@ func (orders *Orders) answer(key string, request Request) (Answer, error) {
 	if known, ok := orders.answers[key]; ok {
 		return known, nil
 	}
-	order := Order{Key: key, Answer: Answer{Text: "发送 /order 商品名 下单。"}}
+	order := Order{Key: key, Answer: Answer{Text: "请在 order 后面写上商品名。"}}
 	if request.isOrder() {
 		order.Number, order.Member, order.Item = orders.last+1, request.Sender.Key, request.Command.Args.Item
 		order.Answer.Text = fmt.Sprintf("已下单：%s，订单号 %d", order.Item, order.Number)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A team's own service behind the gateway, for actions of type "http": it takes orders, each once.
 
-    ORDERS_SECRET=s3cret python3 examples/python/orders.py --listen 127.0.0.1:9000 --data orders.db
+    export ORDERS_SECRET="$(openssl rand -hex 32)"     # where the gateway is started, the same
+    python3 examples/python/orders.py --listen 127.0.0.1:9000 --data orders.db
 
 The app's file has for it:
 
@@ -9,7 +10,7 @@ The app's file has for it:
     name = "order"
     summary = "下单"
     args = [{ name = "item", label = "商品", type = "rest", required = true }]
-    action = { type = "http", url = "http://127.0.0.1:9000/bot", secret = "s3cret" }
+    action = { type = "http", url = "http://127.0.0.1:9000/bot", secret = "${ORDERS_SECRET}" }
 
 Three things are worth copying. A request counts only if its signature holds, and not for long. What it holds is read as a whole
 before anything is done by it; what can't be read is answered 400. And the gateway asks again about a message when it died over
@@ -98,7 +99,7 @@ class Orders:
     def act(self, db, member, item):
         """What the message asks for; all of it in the transaction that is open."""
         if item is None:
-            return {"text": "发送 /order 商品名 下单。"}
+            return {"text": "请在 order 后面写上商品名。"}
         number = db.execute("INSERT INTO orders (member, item) VALUES (?, ?)", (member, item)).lastrowid
         return {"text": f"已下单：{item}，订单号 {number}", "vars": {"last_order": number}}
 

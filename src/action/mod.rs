@@ -117,7 +117,7 @@ impl Actions {
     pub async fn run(&self, request: Request<'_>) -> Result<Answer, ActionError> {
         match &*request.run.action {
             rules::Action::Reply(template) => Ok(say(&fill_in(template, &request)?)),
-            rules::Action::Help => Ok(say(&request.rules.help_text())),
+            rules::Action::Help => Ok(say(&request.rules.help_text(request.message))),
             rules::Action::Mute(muted) => Ok(say(rules::texts::muted(*muted))),
             rules::Action::Http(action) => http::ask(&self.client, action, &request).await,
             rules::Action::Llm(action) => llm::ask(&self.client, action, &request).await,

@@ -37,8 +37,8 @@ pub(super) struct Which {
 
 /// What operators changed, newest first
 ///
-/// What is set of chats, what is known of members, sessions that were forgotten, configurations that were taken. Ends of deliveries by hand stand
-/// in their messages' trails.
+/// What is set of chats, what is known of members, sessions that were forgotten, deliveries that were ended by hand,
+/// configurations that were taken.
 #[utoipa::path(
     get,
     path = "/changes",

@@ -17,7 +17,7 @@ use super::auth::Operator;
 use super::chats::{ChatItem, known, shown};
 use super::object::Object;
 use super::{AdminState, Failure, new_id};
-use crate::hands::Done;
+use crate::hands::{Done, Hand};
 use crate::model::{Lane, MessageKey, Outcome};
 use crate::store::{ByHand, ChangeKind, ChatStatus, Line, Tuning, from_to};
 
@@ -175,7 +175,8 @@ pub(super) async fn delivery(
     body: Result<Object<DeliveryAction>, Failure>,
 ) -> Result<Json<EndedByHand>, Failure> {
     let (Path(id), Object(DeliveryAction { action })) = (id?, body?);
-    let Done { request_id, key, state: now, resent_as } = state.hands.end(&id, action, &who.name).await?;
+    let Done { request_id, key, state: now, resent_as } =
+        state.hands.end(&id, action, Hand::Operator(&who.name)).await?;
     let [app, chat_id, sender_key, msg_id] = key.parts();
     let (by, word, state) = (&who.name, action.as_str(), now.as_str());
     info!(

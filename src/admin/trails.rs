@@ -79,7 +79,8 @@ pub(super) async fn deliveries(
     let part = Part { limit, cursor };
     let states = states(wanted.as_deref())?;
     let page = state.records.deliveries(&states, part.from().as_ref(), part.limit()).await?;
-    let shown = |ended| DeliveryItem { resendable: state.hands.may_send_again(&ended), ..ended.item };
+    let first = state.settings().push.compensate_after;
+    let shown = |ended| DeliveryItem { resendable: state.hands.may_send_again(&ended), ..ended.listed(first) };
     Ok(Json(page.map(shown)))
 }
 

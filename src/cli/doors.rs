@@ -4,7 +4,8 @@
 use std::sync::LazyLock;
 
 use crate::config::Settings;
-use crate::config::settings::{App, AppKind, JsonAuth};
+use crate::config::of_short;
+use crate::config::settings::{Action, App, AppKind, HttpAction, JsonAuth};
 use crate::model::Secret;
 use crate::wecom::crypto::{CallbackCrypto, ReceiveId};
 
@@ -18,9 +19,12 @@ static SAMPLE: LazyLock<Option<CallbackCrypto>> = LazyLock::new(|| {
     CallbackCrypto::new(token, &key, ReceiveId::Any).ok()
 });
 
-/// One sentence each, which names the app.
+/// One sentence each, which names the app, or the operators' token.
 pub(super) fn open(settings: &Settings) -> Vec<String> {
-    settings.apps.values().flat_map(|app| of_app(app)).collect()
+    let tokens = settings.admin.tokens.iter().filter_map(|token| {
+        Some(format!("the secret of [admin] token {:?} {}.", token.name, of_short(&token.secret)?))
+    });
+    tokens.chain(settings.apps.values().flat_map(|app| of_app(app))).collect()
 }
 
 fn of_app(app: &App) -> Vec<String> {
@@ -45,7 +49,23 @@ fn of_app(app: &App) -> Vec<String> {
             app.id, chat.id
         )
     });
-    door.into_iter().chain(samples).collect()
+    door.into_iter().chain(samples).chain(of_secrets(app)).collect()
+}
+
+/// What the app and services of the team's own know each other by.
+fn of_secrets(app: &App) -> Vec<String> {
+    let theirs = match &app.kind {
+        AppKind::Json(JsonAuth::Header { value, .. }) => Some(("value of auth", value)),
+        AppKind::Json(JsonAuth::HmacSha256 { secret, .. }) => Some(("secret of auth", secret)),
+        AppKind::Json(JsonAuth::None) | AppKind::App(_) | AppKind::GroupRobot(_) | AppKind::Aibot(_) => None,
+    };
+    let theirs = theirs.and_then(|(what, secret)| Some(format!("app {:?}: the {what} {}.", app.id, of_short(secret)?)));
+    let ours = app.rules.actions().find_map(|action| match action {
+        Action::Http(HttpAction { secret, .. }) => of_short(secret.as_ref()?),
+        Action::Reply { .. } | Action::Help | Action::Llm(_) => None,
+    });
+    let ours = ours.map(|said| format!("app {:?}: the secret of an http action {said}.", app.id));
+    theirs.into_iter().chain(ours).collect()
 }
 
 fn is_sample(crypto: &CallbackCrypto) -> bool {
@@ -57,6 +77,7 @@ mod tests {
     use super::*;
     use crate::config::load_apps;
 
+    const LONG: &str = "a-secret-of-length";
     const OWN_KEY: &str = "jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C";
 
     fn told(text: &str) -> Vec<String> {
@@ -90,6 +111,35 @@ mod tests {
         let auth = |auth: &str| told(&format!("kind = \"json\"\nauth = {{ {auth} }}\n"));
         let open = auth("type = \"none\"");
         assert!(open.len() == 1 && open[0].contains("through a reverse proxy"), "{open:?}");
-        assert_eq!(auth("type = \"header\", name = \"X-Token\", value = \"v\""), [""; 0]);
+        let value = |value: &str| auth(&format!("type = \"header\", name = \"X-Token\", value = \"{value}\""));
+        assert_eq!(value(LONG), [""; 0]);
+        let short = value("v");
+        assert!(short.len() == 1 && short[0].starts_with("app \"a\": the value of auth is shorter"), "{short:?}");
+    }
+
+    #[test]
+    fn what_can_be_found_by_trying_is_told_of() {
+        let action = |secret: &str| {
+            let http = format!("{{ type = \"http\", url = \"http://orders:9000/\", secret = \"{secret}\" }}");
+            told(&format!(
+                "kind = \"group_robot\"\ntoken = \"T\"\nencoding_aes_key = \"{OWN_KEY}\"\n[mention]\naction = {http}\n"
+            ))
+        };
+        assert_eq!(action(LONG), [""; 0]);
+        let short = action("hush");
+        assert!(short.len() == 1 && short[0].contains("`openssl rand -hex 32`"), "{short:?}");
+        assert!(!short[0].contains("hush"), "{short:?}");
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.toml");
+        let token = |name: &str, secret: &str| {
+            format!("[[admin.tokens]]\nname = \"{name}\"\nsecret = \"{secret}\"\nscope = \"read\"\n")
+        };
+        std::fs::write(&file, token("ops", "t0ken") + &token("bi", LONG)).unwrap();
+        let short = open(&crate::config::load(&file).unwrap());
+        assert!(
+            short.len() == 1 && short[0].starts_with("the secret of [admin] token \"ops\" is shorter"),
+            "{short:?}"
+        );
     }
 }

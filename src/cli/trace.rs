@@ -75,8 +75,9 @@ fn in_words(message: &Value, zone: &Zone) -> String {
         ("outcome", word("outcome").to_owned()),
         ("reason", word("reason").to_owned()),
     ];
-    let heads =
-        heads.into_iter().map(|(title, value)| format!("{title:<8}  {}\n", value.replace(char::is_control, " ")));
+    // A push has no sender.
+    let heads = heads.into_iter().filter(|(_, value)| !value.is_empty());
+    let heads = heads.map(|(title, value)| format!("{title:<8}  {}\n", value.replace(char::is_control, " ")));
     let stages: Vec<&Map<String, Value>> =
         message["stages"].as_array().into_iter().flatten().filter_map(Value::as_object).collect();
     let times: Vec<Option<Timestamp>> = stages.iter().map(|stage| time(stage)).collect();
@@ -194,6 +195,18 @@ time                            after  stage      what
 1.5 s from the first to the last, times in Asia/Shanghai
 ";
         assert_eq!(told, want);
+    }
+
+    #[test]
+    fn a_push_has_no_sender_to_tell() {
+        let push = json!({
+            "app": "support", "chat": "wr甲", "sender": "", "msg_id": "push:t1", "task_id": "t1", "request_id": "t9",
+            "outcome": "unknown", "reason": "no_answer",
+            "stages": [{"at": "2026-11-29T15:59:59.990Z", "stage": "settled", "error": "sending request: operation timed out"}],
+        });
+        let told = in_words(&push, &Zone::named("Asia/Shanghai").unwrap());
+        assert!(told.starts_with("task      t1\nchat      wr甲 of app support\nrequest   t9\n"), "{told}");
+        assert!(told.contains("settled  error sending request: operation timed out\n"), "{told}");
     }
 
     #[test]

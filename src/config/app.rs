@@ -106,10 +106,7 @@ fn on_unknown(t: &mut Table, kind: Option<Kind>) -> Option<OnUnknown> {
 }
 
 fn longest_action(rules: &Rules) -> Duration {
-    let commands = rules.commands.iter().map(|c| &c.action);
-    let keywords = rules.keywords.iter().map(|k| &k.action);
-    let bindings = rules.bindings.iter().flat_map(|b| &b.action);
-    commands.chain(keywords).chain(&rules.mention).chain(bindings).map(rules::longest).max().unwrap_or_default()
+    rules.actions().map(rules::longest).max().unwrap_or_default()
 }
 
 /// `bot_names`; an `@` that was copied with a name is no part of it.

@@ -17,6 +17,7 @@ use super::settings::{
     Admin, AdminToken, Backend, Database, Dedup, Log, LogFormat, Order, Push, Scope, Sender, Server, Settings, Store,
     WeCom, Workers,
 };
+use super::strength::{GUESSED, NEW_SECRET, is_below};
 use super::telemetry::telemetry;
 use super::units::{self, Mend, show};
 use crate::model::Secret;
@@ -168,7 +169,7 @@ fn admin(t: &mut Table) -> Admin {
     let mut entries = 0;
     let tokens = t.each("tokens", |t| {
         entries += 1;
-        let token = admin_token(t)?;
+        let token = admin_token(t, listen)?;
         if before.iter().any(|other| other.name == token.name) {
             t.fault(
                 "name",
@@ -192,7 +193,7 @@ fn admin(t: &mut Table) -> Admin {
 /// Who is named so in trails: whoever asks from this machine without a token, signals the process, or writes its files.
 const NOBODY: [&str; 3] = ["loopback", "signal", "watch"];
 
-fn admin_token(t: &mut Table) -> Option<AdminToken> {
+fn admin_token(t: &mut Table, listen: SocketAddr) -> Option<AdminToken> {
     let name = t.filled("name");
     let secret = t.secret("secret");
     let scopes = [Scope::Metrics, Scope::Read, Scope::Push, Scope::Admin];
@@ -202,6 +203,10 @@ fn admin_token(t: &mut Table) -> Option<AdminToken> {
     }
     let name = t.require("name", name, "say whose token this is, for the logs");
     let secret = t.require("secret", secret, "write the bearer text, best as \"${NAME}\"");
+    if !listen.ip().is_loopback() && secret.as_ref().is_some_and(|secret| is_below(GUESSED, secret)) {
+        let why = format!("is shorter than {GUESSED} characters, and {listen} can be reached from other machines");
+        t.fault("secret", format!("{why}: make one by `{NEW_SECRET}`"));
+    }
     let scope = t.require("scope", scope, "write \"metrics\", \"read\", \"push\" or \"admin\"");
     Some(AdminToken { name: name?, secret: secret?, scope: scope? })
 }

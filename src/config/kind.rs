@@ -55,10 +55,14 @@ pub(super) fn kind(t: &mut Table, public: &Server) -> OfKind {
         Kind::App => {
             let (corp_id, api) = api_side(t);
             of.api = api.map(Arc::new);
-            of.inbound = crypto(t, corp_id).map(AppKind::App);
+            let receiver = receiver_of_app(t, corp_id);
+            of.inbound = crypto(t, receiver).map(AppKind::App);
         }
-        Kind::GroupRobot => of.inbound = crypto(t, None).map(AppKind::GroupRobot),
-        Kind::Aibot => of.inbound = crypto(t, None).map(AppKind::Aibot),
+        Kind::GroupRobot | Kind::Aibot => {
+            let receiver = Some(t.string("receive_id").unwrap_or_default());
+            let of_robot = if kind == Kind::Aibot { AppKind::Aibot } else { AppKind::GroupRobot };
+            of.inbound = crypto(t, receiver).map(of_robot);
+        }
         Kind::Json => {
             of.gateway = send_side(t).map(Arc::new);
             of.inbound = json_auth(t, public).map(AppKind::Json);
@@ -79,8 +83,19 @@ fn refuse_foreign_keys(t: &mut Table, kind: Kind) {
     }
 }
 
-/// Token, key and receive id of an encrypted kind. Without a `receive_id` it is the corp id, where that is given.
-fn crypto(t: &mut Table, corp_id: Option<String>) -> Option<CallbackCrypto> {
+/// For whom an app's callbacks are sealed: the corp, whose id says it where `receive_id` does not. A callback for nobody is a rare
+/// product's (an app of a third party without a corp), so that whoever means it says so.
+fn receiver_of_app(t: &mut Table, corp_id: Option<String>) -> Option<String> {
+    let receiver = t.string("receive_id").or(corp_id);
+    if receiver.is_none() && t.sound(&["receive_id", "corp_id"]) {
+        let why = "is missing, and so is corp_id: WeCom seals an app's callbacks for its corp, and every one would be refused";
+        t.fault("receive_id", format!("{why}: copy the corp's id, from 我的企业 → 企业 ID"));
+    }
+    receiver
+}
+
+/// Token, key and receive id of an encrypted kind.
+fn crypto(t: &mut Table, receiver: Option<String>) -> Option<CallbackCrypto> {
     const SOURCE: &str = "from where the callback was set up in WeCom";
     let token =
         t.parsed_unseen("token", |text| token(text).map_err(|wrong| format!("{wrong}: copy it again {SOURCE}")));
@@ -88,13 +103,14 @@ fn crypto(t: &mut Table, corp_id: Option<String>) -> Option<CallbackCrypto> {
     let key = t.secret("encoding_aes_key");
     let mend = format!("copy the 43 characters {SOURCE}, best as \"${{NAME}}\"");
     let key = t.require("encoding_aes_key", key, &mend);
-    let receive_id = match t.string("receive_id").or(corp_id).unwrap_or_default() {
+    let is_whole = token.is_some() && receiver.is_some();
+    let receive_id = match receiver.unwrap_or_default() {
         any if any == "*" => ReceiveId::Any,
         exactly => ReceiveId::Exactly(exactly),
     };
     // A faulty token must not hide a faulty key.
-    match CallbackCrypto::new(token.clone().unwrap_or_default(), &key?, receive_id) {
-        Ok(crypto) => token.map(|_| crypto),
+    match CallbackCrypto::new(token.unwrap_or_default(), &key?, receive_id) {
+        Ok(crypto) => is_whole.then_some(crypto),
         Err(wrong) => {
             t.fault("encoding_aes_key", format!("{wrong}: copy the 43 characters again {SOURCE}"));
             None

@@ -6,7 +6,7 @@
 //! - `faults`: what is wrong, and the ledger where readers leave it;
 //! - `reader`: one table, key by key, unknown keys told at its end; `expand` and `units` read its strings, `files` what
 //!   they name;
-//! - `gateway`, `alarms`, `report`, `kafka`, `telemetry`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `memory`: the check of P1 across them;
+//! - `gateway`, `alarms`, `report`, `kafka`, `telemetry`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `strength`: of secrets; `memory`: the check of P1 across them;
 //! - `difference`: what a file says otherwise than before;
 //! - [`mod@reference`]: every key, in words;
 //! - [`settings`]: the result.
@@ -32,6 +32,7 @@ mod route;
 mod rules;
 mod session;
 pub mod settings;
+mod strength;
 mod telemetry;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,7 @@ use reader::Source;
 pub(crate) use reader::nearest;
 pub(crate) use route::{OFFICIAL_HOST, is_loopback};
 pub use settings::Settings;
+pub(crate) use strength::of_short;
 
 /// Reads `gateway.toml` at `path` and the apps beside it.
 ///

@@ -3,6 +3,7 @@
 
 mod alarms;
 mod kafka;
+mod kind;
 mod llm;
 mod log;
 mod manners;
@@ -24,6 +25,7 @@ use url::Url;
 pub use manners::{Audience, Manners, Only, Terms};
 
 pub use self::kafka::Kafka;
+pub use self::kind::{AppKind, JsonAuth};
 pub use self::llm::{AnswerFormat, LlmAction};
 pub use self::log::{Log, LogFormat};
 pub use self::records::{Database, Report};
@@ -31,7 +33,6 @@ pub use self::session::{Session, SessionScope};
 pub use self::telemetry::Tracing;
 use crate::model::{Message, Secret};
 use crate::store::{Options, Pace};
-use crate::wecom::crypto::CallbackCrypto;
 pub use alarms::{AlarmHook, Alarms};
 pub use push::Push;
 pub use ways::{Api, Chat, ChatWay, Gateway, OnUnknown, Webhook};
@@ -271,40 +272,6 @@ impl App {
     }
 }
 
-/// What posts an app's callbacks.
-#[derive(Clone, Debug)]
-pub enum AppKind {
-    /// A self-built app: XML, answered by the API.
-    App(CallbackCrypto),
-    /// A group robot.
-    GroupRobot(CallbackCrypto),
-    /// A smart robot (智能机器人), URL mode.
-    Aibot(CallbackCrypto),
-    /// A plain JSON webhook.
-    Json(JsonAuth),
-}
-
-/// Who may post to a `json` app.
-#[derive(Clone, Debug)]
-pub enum JsonAuth {
-    /// A header with a fixed value.
-    Header {
-        /// Header name.
-        name: String,
-        /// Its value.
-        value: Secret,
-    },
-    /// A header with the hex HMAC-SHA256 of the body (an optional `sha256=` in front).
-    HmacSha256 {
-        /// Header name.
-        header: String,
-        /// The key.
-        secret: Secret,
-    },
-    /// Anybody; only accepted on a loopback listener.
-    None,
-}
-
 /// `[rules]`, `[[commands]]`, `[[keywords]]`, `[mention]`, `[[bindings]]`.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -328,6 +295,16 @@ pub struct Rules {
     pub bindings: Vec<Binding>,
     /// How it behaves towards members.
     pub manners: Manners,
+}
+
+impl Rules {
+    /// What its rules do.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        let commands = self.commands.iter().map(|command| &command.action);
+        let keywords = self.keywords.iter().map(|keyword| &keyword.action);
+        let bindings = self.bindings.iter().filter_map(|binding| binding.action.as_ref());
+        commands.chain(keywords).chain(&self.mention).chain(bindings)
+    }
 }
 
 /// What an unknown command gets.

@@ -20,7 +20,7 @@ use tracing::{debug, info, warn};
 
 use crate::alarms::{Alarm, Kind};
 use crate::crash::{self, Point};
-use crate::hands::{HandError, Hands};
+use crate::hands::{Hand, HandError, Hands};
 use crate::model::{Delivery, Outcome, first_id, now_ms};
 use crate::records::{EndedDelivery, Held, Records, RecordsError};
 use crate::setup::InForce;
@@ -29,8 +29,6 @@ use crate::telemetry::Telemetry;
 
 /// Its name among the loops.
 const NAME: &str = "compensator";
-/// Who did it, in trails.
-const BY: &str = "compensator";
 /// Between two rounds that found little.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Rows held at once.
@@ -194,7 +192,7 @@ impl Compensator {
     /// Ends the delivery; `false` where it can't be sent again. Its row goes with the journal line of whoever ended it.
     async fn ends(&self, look: &Look<'_>, act: Act, by_hand: ByHand) -> Result<bool, RecordsError> {
         let delivery = &look.held.delivery;
-        match self.hands.end_known(look.known.clone(), by_hand, BY, look.told()).await {
+        match self.hands.end_known(look.known.clone(), by_hand, Hand::Compensator, look.told()).await {
             Ok(_) => self.says(look, act),
             Err(HandError::SettledAlready) => {}
             // The same look again, once the row is free.
@@ -270,7 +268,7 @@ impl Look<'_> {
         if act == Act::GiveUp {
             detail.remove("next_at");
         }
-        let whose = json!({"delivery": self.known.item.id, "action": act.as_str(), "by": BY});
+        let whose = json!({"delivery": self.known.item.id, "action": act.as_str(), "by": Hand::Compensator.by()});
         detail.extend(whose.as_object().cloned().unwrap_or_default());
         let EndedDelivery { item, key, .. } = &self.known;
         Line { stage: Stage::Compensated, request_id: item.request_id.clone(), key: key.clone(), detail }

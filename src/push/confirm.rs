@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::delivery::request_id;
 use super::results::NOT_CONFIRMED;
 use super::status::current_id;
-use crate::hands::{Done, Ended, HandError, Hands};
+use crate::hands::{Done, Ended, Hand, HandError, Hands};
 use crate::model::{MessageKey, Outcome, first_id};
 use crate::store::{ByHand, CONFIRMED, Child, TaskStatus};
 use crate::task::PushState;
@@ -88,7 +88,7 @@ pub async fn confirm(
     let mut settled = Vec::with_capacity(open.len());
     for child in open {
         let done = if word.arrived {
-            hands.conclude(ended(task_id, child), ByHand::Delivered, by).await
+            hands.conclude(ended(task_id, child), ByHand::Delivered, Hand::Producer(by)).await
         } else {
             send_again(hands, task_id, child, by).await
         };
@@ -128,7 +128,7 @@ fn ended(task_id: &str, child: &Child) -> Ended {
 async fn send_again(hands: &Hands, task_id: &str, child: &Child, by: &str) -> Result<Done, HandError> {
     let patience = Instant::now() + BEHIND;
     loop {
-        match hands.end(current_id(child), ByHand::Resend, by).await {
+        match hands.end(current_id(child), ByHand::Resend, Hand::Producer(by)).await {
             Err(HandError::UnknownDelivery | HandError::NotOpen(_)) if Instant::now() < patience => {
                 sleep(LOOK_AGAIN).await;
             }
@@ -136,7 +136,9 @@ async fn send_again(hands: &Hands, task_id: &str, child: &Child, by: &str) -> Re
             Err(HandError::Expired) if child.state.reason.as_deref() == Some(NOT_CONFIRMED) => {
                 return Err(HandError::Expired);
             }
-            Err(HandError::Expired) => return hands.conclude(ended(task_id, child), ByHand::Expire, by).await,
+            Err(HandError::Expired) => {
+                return hands.conclude(ended(task_id, child), ByHand::Expire, Hand::Producer(by)).await;
+            }
             other => return other,
         }
     }

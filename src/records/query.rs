@@ -1,6 +1,7 @@
 //! Reading the records: what operators ask for.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -73,6 +74,7 @@ pub struct DeliveryItem {
     /// How often the compensator looked at it, where it is an unknown push.
     pub looks: Option<i64>,
     /// When it looks again; nothing where a person was called.
+    // Of the first look the records alone don't know: nothing until whoever knows the configuration says it.
     pub next_look: Option<String>,
     /// Whether it would be sent again, were that asked for now.
     // The records alone don't know: false until whoever knows the configuration says otherwise.
@@ -107,6 +109,8 @@ pub struct EndedDelivery {
     pub not_kept: Option<String>,
     /// Whether an operator ended it already.
     pub operated: bool,
+    /// When it ended, Unix ms, where it is an unknown push that nobody looked at yet.
+    pub unlooked_since: Option<i64>,
 }
 
 /// A push that WeCom took, and that a member has to confirm.
@@ -276,8 +280,19 @@ impl Records {
 impl EndedDelivery {
     /// As its row has it, without what stages say.
     fn of(row: &AnyRow) -> Result<Self, sqlx::Error> {
-        let (key, item) = (key(row)?, delivery(row)?);
-        Ok(Self { item, key, content: None, not_kept: None, operated: false })
+        let (key, mut item) = (key(row)?, delivery(row)?);
+        let due: Option<i64> = row.try_get("due")?;
+        let is_first = item.looks == Some(0);
+        item.next_look = due.filter(|_| !is_first).map(rfc3339);
+        let unlooked_since = due.filter(|_| is_first);
+        Ok(Self { item, key, content: None, not_kept: None, operated: false, unlooked_since })
+    }
+
+    /// As it is listed, where pushes that ended unknown are first looked at so long after that.
+    pub fn listed(self, first: Duration) -> DeliveryItem {
+        let first =
+            self.unlooked_since.map(|ended| ended.saturating_add(i64::try_from(first.as_millis()).unwrap_or(i64::MAX)));
+        DeliveryItem { next_look: first.map(rfc3339).or(self.item.next_look), ..self.item }
     }
 
     /// Takes what a stage of its message says of it.
@@ -351,7 +366,7 @@ fn delivery(row: &AnyRow) -> Result<DeliveryItem, sqlx::Error> {
         errcode: row.try_get("errcode")?,
         at: rfc3339(row.try_get("at")?),
         looks: row.try_get("looks")?,
-        next_look: row.try_get::<Option<i64>, _>("due")?.map(rfc3339),
+        next_look: None,
         resendable: false,
     })
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::args::{self, Fault};
 use super::fold::{blank, fold, fold_char};
+use super::form::Form;
 use super::mention::{Address, Mentions};
 use super::{Action, CommandCall, Decision, RuleError, Run, Trigger, texts};
 use crate::config::settings::{self, Arg, Audience, Only, UnknownCommand};
@@ -131,9 +132,14 @@ impl Commands {
         Ok(())
     }
 
-    /// The list that `help` answers with.
-    pub(super) fn help_text(&self) -> String {
-        texts::help(&self.shown_prefix, self.list.iter())
+    /// The list that `help` answers this message with.
+    pub(super) fn help_text(&self, mentions: &Mentions, message: &Message) -> String {
+        texts::help(self.form(mentions, message), self.list.iter())
+    }
+
+    /// How commands are written in the chat of a message.
+    fn form<'a>(&'a self, mentions: &'a Mentions, message: &Message) -> Form<'a> {
+        Form { prefix: &self.shown_prefix, mention: mentions.needed(message), mention_leads: self.on_mention }
     }
 
     /// What a text does as a command; `None` where it is none.
@@ -160,13 +166,14 @@ impl Commands {
     fn prefixed(&self, mentions: &Mentions, words: &str, message: &Message) -> Option<Decision> {
         let named = mentions.split_name(words);
         if let Some(command) = self.find(named.name) {
-            return Some(self.call(command, named.rest, message).unwrap_or_else(|fault| self.refuse(command, &fault)));
+            let called = self.call(command, named.rest, message);
+            return Some(called.unwrap_or_else(|fault| refuse(self.form(mentions, message), command, &fault)));
         }
         can_be_a_name(named.name).then(|| match self.unknown {
             UnknownCommand::Ignore => Decision::Ignore { reason: "unknown_command".to_owned() },
             UnknownCommand::Hint => Decision::Say {
                 rule: "unknown_command".to_owned(),
-                text: texts::unknown(&self.shown_prefix, named.name, self.help.as_deref()),
+                text: texts::unknown(self.form(mentions, message), named.name, self.help.as_deref()),
                 reason: None,
             },
         })
@@ -178,7 +185,7 @@ impl Commands {
         match self.call(command, named.rest, message) {
             Ok(decision) => Some(decision),
             Err(Fault::TooMany) if self.prose_is_answered => None,
-            Err(fault) => Some(self.refuse(command, &fault)),
+            Err(fault) => Some(refuse(self.form(mentions, message), command, &fault)),
         }
     }
 
@@ -217,16 +224,15 @@ impl Commands {
             Audience::Admin => self.admins.contains(&message.sender_key),
         }
     }
+}
 
-    fn refuse(&self, command: &Command, fault: &Fault<'_>) -> Decision {
-        let prefix = &self.shown_prefix;
-        let text = match fault {
-            Fault::Missing(arg) => texts::missing(prefix, command, arg),
-            Fault::Wrong { arg, given } => texts::wrong(prefix, command, arg, given),
-            Fault::TooMany => texts::too_many(prefix, command),
-        };
-        Decision::Say { rule: rule(command), text, reason: None }
-    }
+fn refuse(form: Form<'_>, command: &Command, fault: &Fault<'_>) -> Decision {
+    let text = match fault {
+        Fault::Missing(arg) => texts::missing(form, command, arg),
+        Fault::Wrong { arg, given } => texts::wrong(form, command, arg, given),
+        Fault::TooMany => texts::too_many(form, command),
+    };
+    Decision::Say { rule: rule(command), text, reason: None }
 }
 
 fn rule(command: &Command) -> String {

@@ -10,17 +10,34 @@
 
 use super::fold::{blank, fold, fold_char, invisible};
 use super::{RuleError, head};
+use crate::model::{ChatKind, Message};
 
 /// How many words a member's own name may have, when one is skipped in front of ours (`@Li Si @Robot A help`).
 const OTHER_NAME_WORDS: usize = 3;
 
+/// What texts call the bot where no name of it is known: `@我 /query`.
+const NAMELESS: &str = "我";
+
 /// The bot's names.
 #[derive(Debug)]
 pub(super) struct Mentions {
-    /// Folded, blanks collapsed, longest first.
-    names: Vec<Vec<char>>,
+    /// Longest first.
+    names: Vec<Name>,
+    /// The first that is configured.
+    first: Option<String>,
     /// A text that begins with a name, without `@`, is a mention too.
     bare: bool,
+    /// Of a group's texts none comes in that does not mention the bot.
+    alone: bool,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Name {
+    /// Folded, blanks collapsed.
+    folded: Vec<char>,
+    /// As it is configured.
+    written: String,
 }
 
 /// What is left of a text once its mentions of the bot are taken off.
@@ -47,16 +64,33 @@ pub(super) struct Named<'t> {
 
 impl Mentions {
     /// Prepares the names; one without a visible character is refused.
-    pub(super) fn compile(names: &[String], bare: bool) -> Result<Self, RuleError> {
-        let mut names: Vec<Vec<char>> = names
-            .iter()
-            .map(|name| fold(name).split_whitespace().collect::<Vec<_>>().join(" ").chars().collect())
-            .collect();
-        if names.iter().any(Vec::is_empty) {
+    pub(super) fn compile(names: &[String], bare: bool, alone: bool) -> Result<Self, RuleError> {
+        let folded = |name: &String| fold(name).split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
+        let name = |name: &String| Name { folded: folded(name), written: name.trim().to_owned() };
+        let mut names: Vec<Name> = names.iter().map(name).collect();
+        if names.iter().any(|name| name.folded.is_empty()) {
             return Err(RuleError::Empty("bot name"));
         }
-        names.sort_by_key(|name| std::cmp::Reverse(name.len()));
-        Ok(Self { names, bare })
+        let first = names.first().map(|name| name.written.clone());
+        names.sort_by_key(|name| std::cmp::Reverse(name.folded.len()));
+        Ok(Self { names, first, bare, alone })
+    }
+
+    /// By which name a member has to mention the bot in the chat of this message: the one that the message used, because that
+    /// works there, else the first. `None` where it hears all.
+    pub(super) fn needed(&self, message: &Message) -> Option<&str> {
+        match message.chat_kind {
+            ChatKind::Group if self.alone => {
+                Some(self.used(&message.text).or(self.first.as_deref()).unwrap_or(NAMELESS))
+            }
+            ChatKind::Group | ChatKind::Single => None,
+        }
+    }
+
+    /// The name of our first mention.
+    fn used(&self, text: &str) -> Option<&str> {
+        let (name, _) = self.named(text[self.first_in(text)?..].trim_start_matches(at_sign))?;
+        Some(&name.written)
     }
 
     /// Finds out whether a text speaks to the bot.
@@ -142,7 +176,15 @@ impl Mentions {
 
     /// The bytes of the longest of our names that `text` begins with.
     fn name(&self, text: &str) -> Option<usize> {
-        self.names.iter().find_map(|name| spelled(text, name).filter(|len| ends(name, &text[*len..])))
+        self.named(text).map(|(_, len)| len)
+    }
+
+    /// The same, and which name it is.
+    fn named(&self, text: &str) -> Option<(&Name, usize)> {
+        self.names.iter().find_map(|name| {
+            let len = spelled(text, &name.folded).filter(|len| ends(&name.folded, &text[*len..]))?;
+            Some((name, len))
+        })
     }
 }
 
@@ -187,7 +229,7 @@ mod tests {
     use super::*;
 
     fn mentions() -> Mentions {
-        Mentions::compile(&["RobotA".into(), "Robot A".into(), "小助手".into()], true).expect("names")
+        Mentions::compile(&["RobotA".into(), "Robot A".into(), "小助手".into()], true, false).expect("names")
     }
 
     #[test]
@@ -237,14 +279,14 @@ mod tests {
 
     #[test]
     fn the_longest_name_wins_whatever_the_files_order() {
-        let mentions = Mentions::compile(&["Robot".into(), "Robot A".into()], true).expect("names");
+        let mentions = Mentions::compile(&["Robot".into(), "Robot A".into()], true, false).expect("names");
         assert_eq!(mentions.read("@Robot A help").words, "help");
         assert_eq!(mentions.read("@Robot help").words, "help");
     }
 
     #[test]
     fn a_bare_name_counts_only_where_it_is_asked_for() {
-        let strict = Mentions::compile(&["小助手".into()], false).expect("names");
+        let strict = Mentions::compile(&["小助手".into()], false, false).expect("names");
         assert!(!strict.read("小助手 帮助").to_us);
         assert!(strict.read("@小助手 帮助").to_us);
     }
@@ -266,6 +308,6 @@ mod tests {
 
     #[test]
     fn a_name_without_a_visible_character_is_refused() {
-        assert!(matches!(Mentions::compile(&["\u{200B} ".into()], true), Err(RuleError::Empty(_))));
+        assert!(matches!(Mentions::compile(&["\u{200B} ".into()], true, false), Err(RuleError::Empty(_))));
     }
 }

@@ -10,6 +10,7 @@
 mod args;
 mod commands;
 pub(crate) mod fold;
+mod form;
 mod mention;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -259,7 +260,7 @@ impl RuleSet {
             commands: Commands::compile(rules)?,
             keywords: Words::compile(keyword_actions.iter().map(|(word, _)| word))?,
             keyword_actions,
-            mentions: Mentions::compile(&app.bot_names, rules.bare_name)?,
+            mentions: Mentions::compile(&app.bot_names, rules.bare_name, app.kind.hears_mentions_alone())?,
             mention: rules.mention.as_ref().map(|action| Action::compile(action, "mention")).transpose()?,
         })
     }
@@ -273,9 +274,9 @@ impl RuleSet {
         }
     }
 
-    /// What the `help` action answers.
-    pub fn help_text(&self) -> String {
-        self.commands.help_text()
+    /// What the `help` action answers this message.
+    pub fn help_text(&self, message: &Message) -> String {
+        self.commands.help_text(&self.mentions, message)
     }
 
     /// The contact fields that members fill by binding sentences.

@@ -22,7 +22,7 @@ fn command(name: &str, aliases: &[&str], args: Vec<Arg>) -> Command {
     Command { name: name.into(), aliases, summary: format!("{name} 的说明"), args, only: None, action: reply("ok") }
 }
 
-fn rules() -> Rules {
+pub(super) fn rules() -> Rules {
     Rules {
         prefixes: vec!["/".into(), "／".into()],
         unknown_command: UnknownCommand::Hint,
@@ -49,7 +49,7 @@ fn rules() -> Rules {
     }
 }
 
-fn app(rules: Rules) -> App {
+pub(super) fn app(rules: Rules) -> App {
     let bot_names = vec!["Robot A".into(), "RobotA".into(), "小助手".into()];
     App { bot_names, rules, ..App::for_tests("support", AppKind::Json(JsonAuth::None)) }
 }
@@ -60,7 +60,7 @@ pub(crate) fn set(change: impl FnOnce(&mut Rules)) -> RuleSet {
     RuleSet::compile(&app(rules)).expect("rules")
 }
 
-fn message(msg_type: &str, text: &str, chat_kind: ChatKind) -> Message {
+pub(super) fn message(msg_type: &str, text: &str, chat_kind: ChatKind) -> Message {
     Message {
         request_id: "r".into(),
         app: "support".into(),
@@ -263,7 +263,7 @@ fn texts_name_the_label_what_was_wrong_and_a_way_out() {
 
 #[test]
 fn help_lists_every_command() {
-    let text = set(|_| {}).help_text();
+    let text = set(|_| {}).help_text(&message("text", "/help", ChatKind::Group));
     for line in [
         "/query <订单号>：query 的说明（也可用 /查询订单）",
         "/echo <内容>：echo 的说明",
@@ -402,7 +402,7 @@ fn a_command_is_for_its_audience() {
         Decision::Run(run) => assert!(run.unless_bound.is_some_and(|text| text.contains("绑定"))),
         other => panic!("{other:?}"),
     }
-    let help = set.help_text();
+    let help = set.help_text(&message("text", "/help", ChatKind::Group));
     for mark in [
         "query 的说明（也可用 /查询订单）（仅内部成员）",
         "echo 的说明（仅外部联系人）",
@@ -437,7 +437,7 @@ fn admins_alone_mute_a_chat() {
         rules.manners.admins.clear();
     });
     assert_eq!(in_group(&nobody, "/mute"), "say unknown_command");
-    assert!(!nobody.help_text().contains("静音"));
+    assert!(!nobody.help_text(&message("text", "/help", ChatKind::Group)).contains("静音"));
 }
 
 #[test]

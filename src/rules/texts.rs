@@ -5,6 +5,7 @@
 
 use super::commands::Command;
 use super::fold::invisible;
+use super::form::Form;
 use crate::config::settings::{Arg, ArgKind, Audience};
 use crate::wecom::message::defuse;
 
@@ -57,65 +58,65 @@ pub(crate) fn apology(request_id: &str) -> String {
 }
 
 /// An argument is missing.
-pub(super) fn missing(prefix: &str, command: &Command, arg: &Arg) -> String {
-    format!("缺少{}。\n{}", arg.label, usage(prefix, command))
+pub(super) fn missing(form: Form<'_>, command: &Command, arg: &Arg) -> String {
+    format!("缺少{}。\n{}", arg.label, usage(form, command))
 }
 
 /// An argument is not what it must be.
-pub(super) fn wrong(prefix: &str, command: &Command, arg: &Arg, given: &str) -> String {
-    format!("{}应为{}，收到的是“{}”。\n{}", arg.label, expected(&arg.kind), shown(given), usage(prefix, command))
+pub(super) fn wrong(form: Form<'_>, command: &Command, arg: &Arg, given: &str) -> String {
+    format!("{}应为{}，收到的是“{}”。\n{}", arg.label, expected(&arg.kind), shown(given), usage(form, command))
 }
 
 /// There are more words than arguments.
-pub(super) fn too_many(prefix: &str, command: &Command) -> String {
-    format!("参数太多。\n{}", usage(prefix, command))
+pub(super) fn too_many(form: Form<'_>, command: &Command) -> String {
+    format!("参数太多。\n{}", usage(form, command))
 }
 
 /// There is no such command.
-pub(super) fn unknown(prefix: &str, given: &str, help: Option<&str>) -> String {
-    let said = format!("没有“{prefix}{}”这个命令", shown(given));
+pub(super) fn unknown(form: Form<'_>, given: &str, help: Option<&str>) -> String {
+    let said = format!("没有“{}{}”这个命令", form.prefix, shown(given));
     match help {
-        Some(help) => format!("{said}，发送 {prefix}{help} 查看可用命令。"),
+        Some(help) => format!("{said}，发送 {} 查看可用命令。", form.write(help)),
         None => format!("{said}。"),
     }
 }
 
 /// The list of commands.
-pub(super) fn help<'c>(prefix: &str, commands: impl Iterator<Item = &'c Command>) -> String {
-    commands.fold(String::from("可用命令："), |text, command| format!("{text}\n{}", help_line(prefix, command)))
+pub(super) fn help<'c>(form: Form<'_>, commands: impl Iterator<Item = &'c Command>) -> String {
+    commands.fold(String::from("可用命令："), |text, command| format!("{text}\n{}", help_line(form, command)))
 }
 
-fn help_line(prefix: &str, command: &Command) -> String {
-    let mut line = synopsis(prefix, command);
+fn help_line(form: Form<'_>, command: &Command) -> String {
+    let mut line = synopsis(form, command);
     if !command.summary.is_empty() {
         line += &format!("：{}", command.summary);
     }
     if !command.aliases.is_empty() {
-        let aliases: Vec<String> = command.aliases.iter().map(|alias| format!("{prefix}{alias}")).collect();
+        let aliases: Vec<String> = command.aliases.iter().map(|alias| form.write(alias)).collect();
         line += &format!("（也可用 {}）", aliases.join("、"));
     }
     line += command.only.as_ref().map_or("", |only| mark(only.audience));
     line
 }
 
-fn usage(prefix: &str, command: &Command) -> String {
-    let mut text = format!("用法：{}", synopsis(prefix, command));
+fn usage(form: Form<'_>, command: &Command) -> String {
+    let mut text = format!("用法：{}", synopsis(form, command));
     if !command.args.is_empty() {
         let examples: Vec<&str> = command.args.iter().map(|arg| example(&arg.kind)).collect();
-        text += &format!("\n例如：{prefix}{} {}", command.name, examples.join(" "));
+        text += &format!("\n例如：{}", form.write(&format!("{} {}", command.name, examples.join(" "))));
     }
     text
 }
 
 /// `/query <订单号> [备注]`
-fn synopsis(prefix: &str, command: &Command) -> String {
-    command.args.iter().fold(format!("{prefix}{}", command.name), |text, arg| {
+fn synopsis(form: Form<'_>, command: &Command) -> String {
+    form.write(&command.args.iter().fold(command.name.clone(), |text, arg| {
         let label = match &arg.kind {
             ArgKind::Choice(choices) => format!("{}：{}", arg.label, choices.join("|")),
             _ => arg.label.clone(),
         };
         if arg.required { format!("{text} <{label}>") } else { format!("{text} [{label}]") }
-    })
+    }))
 }
 
 fn expected(kind: &ArgKind) -> String {

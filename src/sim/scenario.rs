@@ -49,7 +49,6 @@ pub fn api_app(fake: &FakeWeCom, app: &str, groups: &[&str]) -> Value {
     fake.app(&corp, &secret, AGENT_ID);
     groups.iter().for_each(|group| fake.app_chat(group));
     settings["kind"] = "app".into();
-    settings["receive_id"] = "".into();
     settings["corp_id"] = corp.into();
     settings["agent_id"] = AGENT_ID.into();
     settings["secret"] = secret.into();

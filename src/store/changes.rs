@@ -22,6 +22,8 @@ pub enum ChangeKind {
     UserForgotten,
     /// A session was forgotten.
     SessionForgotten,
+    /// A delivery was ended by hand: which, and how.
+    Delivery,
     /// Another configuration is in force, or was refused: which files, in which process.
     Configuration,
 }
@@ -34,6 +36,7 @@ impl ChangeKind {
             Self::User => "user",
             Self::UserForgotten => "user_forgotten",
             Self::SessionForgotten => "session_forgotten",
+            Self::Delivery => "delivery",
             Self::Configuration => "configuration",
         }
     }

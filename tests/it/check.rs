@@ -7,7 +7,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use serde_json::json;
 use tokio::net::TcpListener;
-use wecom_gateway::sim::scenario::{api_app, robot_app, robot_key};
+use wecom_gateway::sim::scenario::{aibot_app, api_app, robot_app, robot_key};
 use wecom_gateway::sim::wecom::{AGENT, GETTOKEN};
 use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario};
 
@@ -175,6 +175,16 @@ async fn hosts_that_do_not_answer_are_told_apart() {
     }
     assert!(!checked.said.contains("key=k") && !checked.said.contains("/bot"), "{}", checked.said);
     answers.abort();
+    fake.stop().await;
+}
+
+/// A `response_url` there brings its own port and scheme: `https://127.0.0.1` is nobody's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn this_machine_is_not_asked_for_addresses_that_no_message_has_brought() {
+    let (fake, scenario) = scene().await;
+    let checked = check(&scenario.app("bot", aibot_app(&fake, "bot")).write().unwrap()).await;
+    assert_eq!(checked.code, 0, "{}", checked.said);
+    assert!(!checked.said.contains("response_urls"), "{}", checked.said);
     fake.stop().await;
 }
 

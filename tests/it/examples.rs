@@ -179,7 +179,7 @@ async fn orders_are_taken_once(language: Language) {
     world.say("c1", "u1", "m1", "/order 苹果 \"大\"").await;
     world.say("c1", "u1", "m2", "@小助手 在吗").await;
     world.fence("c1", "u1").await;
-    assert_eq!(world.texts("c1"), ["已下单：苹果 \"大\"，订单号 1", "发送 /order 商品名 下单。"]);
+    assert_eq!(world.texts("c1"), ["已下单：苹果 \"大\"，订单号 1", "请在 order 后面写上商品名。"]);
     let session = world.api(&format!("sessions/{APP}/c1/u1"), |session| session["vars"]["last_order"] == 1).await;
     assert_eq!(session["found"], "store");
 

@@ -7,9 +7,51 @@ use crate::config::settings::{Action, App, AppKind, Audience, Binding, Chat, Com
 use crate::config::{OFFICIAL_HOST, ROBOT_PACE, Settings};
 use crate::member::{MAX_FIELD_NAME, is_field_name};
 use crate::store::Pace;
+use crate::wecom::crypto::{CallbackCrypto, ReceiveId};
+
+/// Hints at an app, one sentence each.
+pub(super) fn of_an_app(app: &App) -> Vec<String> {
+    let of_kind = of_receiver(app).into_iter().chain(of_names(app));
+    let of_kind = of_kind.map(|hint| format!("app {:?}: {hint}.", app.id));
+    of_kind.chain(of_rules(app)).chain(of_robots(app)).collect()
+}
+
+/// A `receive_id` that WeCom's callbacks to this kind of app can hardly carry: each would be refused.
+fn of_receiver(App { kind, api, .. }: &App) -> Option<String> {
+    const REFUSED: &str = "so that each may be refused (403 receive_id_mismatch)";
+    let exactly = |crypto: &CallbackCrypto| match crypto.receive_id() {
+        ReceiveId::Exactly(id) => Some(id.clone()),
+        ReceiveId::Any => None,
+    };
+    match kind {
+        AppKind::App(crypto) => match (exactly(crypto)?, api.as_ref().map(|api| &api.corp_id)) {
+            (id, _) if id.is_empty() => Some(format!(
+                "receive_id is empty, and WeCom seals an app's callbacks for its corp, {REFUSED}: write the corp's id; only an app of a \
+                 third party without a corp has none"
+            )),
+            (id, Some(corp)) if id != *corp => Some(format!(
+                "receive_id is not corp_id, for which WeCom seals the callbacks of a corp's own app, {REFUSED}: remove receive_id; only \
+                 an app of a third party has its suite's id there"
+            )),
+            _ => None,
+        },
+        AppKind::GroupRobot(crypto) | AppKind::Aibot(crypto) if !exactly(crypto)?.is_empty() => Some(format!(
+            "receive_id is set, and WeCom seals a robot's callbacks for nobody, {REFUSED}: write receive_id = \"\""
+        )),
+        AppKind::GroupRobot(_) | AppKind::Aibot(_) | AppKind::Json(_) => None,
+    }
+}
+
+/// A robot of groups that knows no mention for its own.
+fn of_names(App { kind, bot_names, rules, .. }: &App) -> Option<String> {
+    let hint = "bot_names is empty, and a robot hears only what mentions it in a group, so that no command behind the mention is found: \
+                write its name as the client shows it";
+    let listens = !rules.commands.is_empty() || rules.mention.is_some();
+    (listens && kind.hears_mentions_alone() && bot_names.is_empty()).then(|| hint.to_owned())
+}
 
 /// Hints at an app's rules, one sentence each.
-pub(super) fn of_rules(App { id, rules, .. }: &App) -> Vec<String> {
+fn of_rules(App { id, rules, .. }: &App) -> Vec<String> {
     let commands = rules.commands.iter().flat_map(of_command);
     let bindings = rules.bindings.iter().flat_map(of_binding);
     let all = of_mutes(&rules.manners).into_iter().chain(commands).chain(bindings).chain(of_bound(rules));
@@ -17,7 +59,7 @@ pub(super) fn of_rules(App { id, rules, .. }: &App) -> Vec<String> {
 }
 
 /// Hints at the robots of an app's chats, one sentence each.
-pub(super) fn of_robots(App { id, chats, .. }: &App) -> Vec<String> {
+fn of_robots(App { id, chats, .. }: &App) -> Vec<String> {
     let of_chat = |chat: &Chat| {
         let url = Url::parse(chat.webhook()?.url.expose()).ok().filter(|url| url.host_str() == Some(OFFICIAL_HOST))?;
         let key = url.query_pairs().find(|(name, _)| name == "key").map(|(_, key)| key.into_owned());
@@ -158,6 +200,38 @@ mod tests {
                 hints.len() == 1 && hints[0].starts_with("app \"a\": ") && hints[0].contains(told),
                 "{rules}: {hints:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_wecom_does_not_name_is_told() {
+        let hints = |app: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("a.toml");
+            let secrets = "token = \"T\"\nencoding_aes_key = \"jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C\"";
+            std::fs::write(&file, format!("{secrets}\n{app}\n[mention]\naction = {{ type = \"help\" }}\n")).unwrap();
+            of_an_app(&load_apps(&[file]).unwrap()[0])
+        };
+        let api = "kind = \"app\"\ncorp_id = \"ww1\"\nagent_id = 7\nsecret = \"s\"\n";
+        let robot = "kind = \"aibot\"\nbot_names = [\"小助手\"]\n";
+        for (app, told) in [
+            ("kind = \"app\"\nreceive_id = \"\"".to_owned(), "receive_id is empty"),
+            (format!("{api}receive_id = \"\""), "receive_id is empty"),
+            (format!("{api}receive_id = \"ww2\""), "receive_id is not corp_id"),
+            (format!("{robot}receive_id = \"ww1\""), "receive_id is set"),
+            ("kind = \"group_robot\"".to_owned(), "bot_names is empty"),
+        ] {
+            let hints = hints(&app);
+            assert!(hints.len() == 1 && hints[0].starts_with(&format!("app \"a\": {told}")), "{app}: {hints:?}");
+        }
+        for app in [
+            api.to_owned(),
+            format!("{api}receive_id = \"ww1\""),
+            format!("{api}receive_id = \"*\""),
+            robot.to_owned(),
+            "kind = \"app\"\nreceive_id = \"ww1\"".to_owned(),
+        ] {
+            assert_eq!(hints(&app), [""; 0], "{app}");
         }
     }
 

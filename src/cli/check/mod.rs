@@ -61,7 +61,7 @@ fn sound(settings: &Settings, config: &Path) -> String {
     if let Some(why) = crate::config::alone(settings) {
         text.push_str(&format!("\nHint: {why}."));
     }
-    let of_apps = settings.apps.values().flat_map(|app| hints::of_rules(app).into_iter().chain(hints::of_robots(app)));
+    let of_apps = settings.apps.values().flat_map(|app| hints::of_an_app(app));
     let of_process = hints::of_dedup(settings).into_iter().chain(hints::of_push(&settings.push));
     for hint in doors::open(settings).into_iter().chain(of_process).chain(of_apps) {
         text.push_str(&format!("\nHint: {hint}"));
@@ -99,7 +99,7 @@ mod tests {
         std::fs::write(&config, "").unwrap();
         std::fs::create_dir(folder.path().join("apps")).unwrap();
         for (i, chats) in apps.iter().enumerate() {
-            let auth = "auth = { type = \"header\", name = \"X-Token\", value = \"v\" }";
+            let auth = "auth = { type = \"header\", name = \"X-Token\", value = \"a-secret-of-length\" }";
             let text = format!("kind = \"json\"\n{auth}\nchats = [{chats}]\n");
             std::fs::write(folder.path().join(format!("apps/a{i}.toml")), text).unwrap();
         }
@@ -123,7 +123,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("gateway.toml");
         std::fs::create_dir(folder.path().join("apps")).unwrap();
-        let app = "kind = \"json\"\nauth = { type = \"header\", name = \"X-Token\", value = \"v\" }";
+        let app = "kind = \"json\"\nauth = { type = \"header\", name = \"X-Token\", value = \"a-secret-of-length\" }";
         std::fs::write(folder.path().join("apps/a.toml"), app).unwrap();
         let said = |text: &str| {
             std::fs::write(&config, text).unwrap();

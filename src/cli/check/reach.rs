@@ -8,8 +8,8 @@ use std::time::Duration;
 use url::Url;
 
 use super::online::Finding;
-use crate::config::Settings;
 use crate::config::settings::{Action, App, AppKind, ChatWay, HttpAction, Tracing};
+use crate::config::{Settings, is_loopback};
 use crate::model::Secret;
 use crate::sender::causes;
 
@@ -40,7 +40,7 @@ pub(super) fn hosts(settings: &Settings) -> Vec<Host> {
             add(false, gateway.url.expose(), format!("the gateway of {id:?}"));
         }
         if let AppKind::Aibot(_) = app.kind {
-            for host in &settings.wecom.webhook_hosts {
+            for host in settings.wecom.webhook_hosts.iter().filter(|host| !is_local(host)) {
                 add(false, &format!("https://{host}"), format!("response_urls of {id:?}"));
             }
         }
@@ -62,12 +62,13 @@ pub(super) fn hosts(settings: &Settings) -> Vec<Host> {
     hosts.into_iter().map(|((is_ours, origin), uses)| Host { origin, is_ours, uses }).collect()
 }
 
+/// Whether it is this machine: a `response_url` there brings its own port and scheme, so that nothing can be tried before.
+fn is_local(host: &str) -> bool {
+    Url::parse(&format!("http://{host}")).is_ok_and(|url| is_loopback(&url))
+}
+
 fn actions(app: &App) -> impl Iterator<Item = &Url> {
-    let rules = &app.rules;
-    let commands = rules.commands.iter().map(|command| &command.action);
-    let keywords = rules.keywords.iter().map(|keyword| &keyword.action);
-    let bindings = rules.bindings.iter().filter_map(|binding| binding.action.as_ref());
-    commands.chain(keywords).chain(bindings).chain(&rules.mention).filter_map(|action| match action {
+    app.rules.actions().filter_map(|action| match action {
         Action::Http(HttpAction { url, .. }) => Some(url),
         Action::Llm(llm) => Some(&llm.endpoint),
         Action::Reply { .. } | Action::Help => None,

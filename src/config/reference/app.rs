@@ -56,9 +56,15 @@ const TOP: Section = section(
         key(
             "receive_id",
             words("text, or `\"*\"`: not checked", "字符串，或 `\"*\"`：不检查"),
-            Is("\"\""),
-            "For whom callbacks are sealed: the corp id for `app` (`corp_id` where that is given), empty for robots. Compared exactly.",
-            "回调加密时的接收方：`app` 为企业 id（有 `corp_id` 时默认取它），机器人为空。精确比较。",
+            Said(
+                words(
+                    "`\"\"`; for `app` it is `corp_id`, and needed without that",
+                    "`\"\"`；`app` 取 `corp_id`，没有 `corp_id` 时必须写",
+                ),
+                "\"*\"",
+            ),
+            "For whom callbacks are sealed: the corp id for `app`, empty for robots. Compared exactly.",
+            "回调加密时的接收方：`app` 为企业 id，机器人为空。精确比较。",
         ),
         key("bot_names", TEXTS, Is("[]"), "What an @mention may call it.", "@ 机器人时的名字。"),
         key(

@@ -76,7 +76,13 @@ const TOKENS: Section = section(
             "Whose it is: trails and logs tell operators apart by it.",
             "令牌属于谁；轨迹和日志以此区分操作者。",
         ),
-        key("secret", SECRET, Needed("\"${OPS_TOKEN}\""), "The bearer text.", "Bearer 令牌文本。"),
+        key(
+            "secret",
+            SECRET,
+            Needed("\"${OPS_TOKEN}\""),
+            "The bearer text, such as `openssl rand -hex 32` makes; at least 8 characters where other machines reach `listen`.",
+            "Bearer 令牌文本，可用 `openssl rand -hex 32` 生成；`listen` 能从别的机器访问时至少 8 个字符。",
+        ),
         key(
             "scope",
             words(

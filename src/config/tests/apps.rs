@@ -71,14 +71,20 @@ fn the_receive_id_is_exact_or_not_checked_and_an_app_has_its_corp_id() {
     let api = "corp_id = \"ww1\"\nagent_id = 7\nsecret = \"s\"\n";
     assert!(kind("receive_id = \"*\"").contains("Any"));
     assert!(kind("receive_id = \"ww2\"").contains("Exactly(\"ww2\")"));
-    assert!(kind("").contains("Exactly(\"\")"));
     assert!(kind(api).contains("Exactly(\"ww1\")"));
     assert!(kind(&format!("{api}receive_id = \"\"")).contains("Exactly(\"\")"));
+    let app = |more: &str| format!("kind = \"app\"\ntoken = \"T\"\nencoding_aes_key = \"{AES_KEY}\"\n{more}");
+    each_app_fault(&[
+        (app(""), "receive_id", &["corp_id", "企业 ID"]),
+        (app("receive_id = 7"), "receive_id", &["a string"]),
+    ]);
 }
 
 #[test]
 fn the_api_side_of_an_app_is_whole_or_absent() {
-    let app = |more: &str| format!("kind = \"app\"\ntoken = \"T\"\nencoding_aes_key = \"{AES_KEY}\"\n{more}");
+    let app = |more: &str| {
+        format!("kind = \"app\"\ntoken = \"T\"\nencoding_aes_key = \"{AES_KEY}\"\nreceive_id = \"ww1\"\n{more}")
+    };
     each_app_fault(&[
         (app("corp_id = \"ww1\"\nagent_id = 1"), "secret", &["missing", "needed together"]),
         (app("corp_id = \"ww1\"\nsecret = \"s\""), "agent_id", &["missing", "needed together"]),
@@ -88,7 +94,9 @@ fn the_api_side_of_an_app_is_whole_or_absent() {
 
 #[test]
 fn every_way_out_has_what_it_needs() {
-    let app = |more: &str| format!("kind = \"app\"\ntoken = \"T\"\nencoding_aes_key = \"{AES_KEY}\"\n{more}");
+    let app = |more: &str| {
+        format!("kind = \"app\"\ntoken = \"T\"\nencoding_aes_key = \"{AES_KEY}\"\nreceive_id = \"ww1\"\n{more}")
+    };
     let api = "corp_id = \"ww1\"\nagent_id = 7\nsecret = \"s3cret\"\non_unknown = \"retry\"\n";
     let group = "[[chats]]\nid = \"c\"\nappchat = true\n";
     each_app_fault(&[

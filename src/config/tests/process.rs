@@ -157,7 +157,7 @@ fn addresses() {
 #[test]
 fn listeners_may_not_claim_the_same_port() {
     let listening = |public: &str, operators: &str| {
-        let tokens = "tokens = [{ name = \"a\", secret = \"b\", scope = \"read\" }]";
+        let tokens = "tokens = [{ name = \"a\", secret = \"eight-ch\", scope = \"read\" }]";
         let text = format!("server = {{ listen = \"{public}\" }}\nadmin = {{ listen = \"{operators}\", {tokens} }}");
         Folder::new().gateway(&text)
     };
@@ -229,7 +229,10 @@ fn what_this_version_does_not_have_is_said_plainly() {
 fn the_operators_listener_needs_tokens_once_others_can_reach_it() {
     let token = |name: &str| format!("[[admin.tokens]]\nname = \"{name}\"\nsecret = \"x\"\nscope = \"admin\"\n");
     let twice = token("ops") + &token("ops");
+    let open =
+        "admin = { listen = \"0.0.0.0:8081\", tokens = [{ name = \"a\", secret = \"seven-c\", scope = \"read\" }] }";
     each_gateway_fault(&[
+        (open, "admin.tokens[0].secret", &["8 characters", "0.0.0.0:8081", "openssl rand"]),
         ("admin = { listen = \"0.0.0.0:8081\" }", "admin.listen", &["tokens", "127.0.0.1"]),
         (&twice, "admin.tokens[1].name", &["\"ops\"", "its own"]),
         ("[[admin.tokens]]\nsecret = \"x\"\nscope = \"read\"", "admin.tokens[0].name", &["missing"]),

@@ -120,9 +120,11 @@ fn is_exhaustion(error: &reqwest::Error) -> bool {
     false
 }
 
-/// The innermost cause says what happened ("connection refused"), the outermost only that something did.
+/// The innermost cause says what happened ("connection refused"), the outermost only that something did: that it is an error, whoever
+/// shows this says.
 pub(crate) fn causes(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
+    let outermost = error.to_string();
+    let mut text = outermost.strip_prefix("error ").unwrap_or(&outermost).to_owned();
     let mut source = error.source();
     while let Some(cause) = source {
         // Writing into a String cannot fail.

@@ -1,10 +1,12 @@
 //! Keeps the write-ahead log short.
 //!
 //! SQLite's own way, a checkpoint inside some commit, makes that commit's callers wait for the copying; and a checkpoint
-//! from elsewhere alone never empties the log while writes go on. So it goes in two halves: a second connection on its
+//! from elsewhere alone never reaches the log's end while writes go on. So it goes in two halves: a second connection on its
 //! own thread copies the bulk while the writer goes on, then the writer copies the little that came in meanwhile, between two
-//! groups, and starts the log anew. It starts at the file's beginning and the file keeps its length: writing over what is there
+//! groups. Its next commit starts the log anew, at the beginning of a file that keeps its length: writing over what is there
 //! is synced sooner than making a file longer, which the file system has to write down, too.
+//!
+//! Nobody is waited for: while somebody reads the file (a backup, a shell), the log grows.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -48,6 +50,8 @@ pub(super) struct Checkpoints {
     start: Sender<()>,
     /// The copier was asked; it is not asked again before its copy was followed up.
     asked: bool,
+    /// Pages in the log when it was last copied to its end, if it was not started anew since.
+    done: c_int,
     copied: Arc<AtomicBool>,
 }
 
@@ -60,18 +64,21 @@ impl Checkpoints {
         let copied = Arc::new(AtomicBool::new(false));
         let done = copied.clone();
         let thread = spawn(format!("{name}-checkpoint"), move || copy(&conn, &asked, &done))?;
-        Ok((Self { start, asked: false, copied }, thread))
+        Ok((Self { start, asked: false, done: 0, copied }, thread))
     }
 
     /// Called between two groups, by the thread that commits them.
     pub fn keep_up(&mut self, conn: &Connection) {
+        let pages = PAGES.get();
+        if pages < self.done {
+            self.done = 0;
+        }
         if self.asked {
             if self.copied.swap(false, Ordering::Acquire) {
-                checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
-                PAGES.set(0);
-                self.asked = false;
+                checkpoint(conn);
+                (self.asked, self.done) = (false, pages);
             }
-        } else if PAGES.get() > LOG_BOUND {
+        } else if pages - self.done > LOG_BOUND {
             self.asked = self.start.send(()).is_ok();
         }
     }
@@ -79,14 +86,15 @@ impl Checkpoints {
 
 fn copy(conn: &Connection, asked: &Receiver<()>, copied: &AtomicBool) {
     while asked.recv().is_ok() {
-        checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)");
+        checkpoint(conn);
         copied.store(true, Ordering::Release);
     }
 }
 
-fn checkpoint(conn: &Connection, pragma: &str) {
+/// Copies what can be copied now.
+fn checkpoint(conn: &Connection) {
     // The row tells whether a reader was in the way; the next round gets further.
-    if let Err(error) = conn.query_row(pragma, [], |_| Ok(())) {
+    if let Err(error) = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
         tracing::warn!(%error, "a write-ahead log could not be checkpointed");
     }
 }

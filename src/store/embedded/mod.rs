@@ -439,24 +439,42 @@ mod tests {
         assert_eq!(told.await.unwrap(), 0);
     }
 
-    /// What comes in meanwhile is bounded by the disk's speed, so only the end is looked at.
-    #[tokio::test]
-    async fn the_log_starts_anew_in_a_file_that_keeps_its_length() {
-        let (folder, store) = open();
-        let log = || std::fs::metadata(folder.path().join("store.db-wal")).unwrap().len();
-        write_mebibytes(&store, 1, 18).await;
-        let long = log();
+    /// Writes until the log is started anew.
+    async fn log_starts_anew(store: &EmbeddedStore) {
         let anew = async {
             while store.db.step(|_| Ok(checkpoint::pages())).await.unwrap() > checkpoint::LOG_BOUND / 2 {
                 store.ping().await.unwrap();
             }
         };
         tokio::time::timeout(Duration::from_secs(30), anew).await.expect("the log goes on and on");
-        // The pages are counted by what is committed: it did start anew.
-        store.ping().await.unwrap();
-        assert!(store.db.step(|_| Ok(checkpoint::pages())).await.unwrap() < 10);
+    }
+
+    #[tokio::test]
+    async fn the_log_starts_anew_in_a_file_that_keeps_its_length() {
+        let (folder, store) = open();
+        let log = || std::fs::metadata(folder.path().join("store.db-wal")).unwrap().len();
+        write_mebibytes(&store, 1, 18).await;
+        let long = log();
+        log_starts_anew(&store).await;
         assert!(long > 18 << 20 && log() >= long, "{long} bytes became {}", log());
         assert_eq!(store.depth().await.unwrap().journal, 18);
+    }
+
+    #[tokio::test]
+    async fn who_reads_the_file_is_waited_for_by_nobody() {
+        let (folder, store) = open();
+        let reader = Connection::open(folder.path().join("store.db")).unwrap();
+        reader.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
+        let patient = |step: &Step<'_>| Ok(step.sql("PRAGMA busy_timeout = 3600000")?.query_row([], |_| Ok(()))?);
+        store.db.step(patient).await.unwrap();
+        let written = tokio::time::timeout(Duration::from_secs(60), write_mebibytes(&store, 1, 40));
+        written.await.expect("the reader is waited for");
+        let pages = store.db.step(|_| Ok(checkpoint::pages())).await.unwrap();
+        assert!(pages > 2 * checkpoint::LOG_BOUND, "{pages} pages: the log went on");
+        reader.execute_batch("COMMIT").unwrap();
+        write_mebibytes(&store, 1, 18).await;
+        log_starts_anew(&store).await;
+        assert_eq!(store.depth().await.unwrap().journal, 58);
     }
 
     #[tokio::test]
@@ -465,12 +483,8 @@ mod tests {
         let log = || std::fs::metadata(folder.path().join("store.db-wal")).unwrap().len();
         write_mebibytes(&store, 40, 1).await;
         assert!(log() > checkpoint::LOG_KEPT as u64);
-        let cut_back = async {
-            while log() > checkpoint::LOG_KEPT as u64 {
-                store.ping().await.unwrap();
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), cut_back).await.expect("the log stays long");
+        log_starts_anew(&store).await;
+        assert!(log() <= checkpoint::LOG_KEPT as u64);
         assert_eq!(store.depth().await.unwrap().journal, 40);
     }
 

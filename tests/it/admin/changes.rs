@@ -4,7 +4,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use wecom_gateway::config::settings::Scope;
-use wecom_gateway::model::{Role, SessionKey, SessionTurn};
+use wecom_gateway::model::{Outcome, Role, SessionKey, SessionTurn};
 use wecom_gateway::records::exchange;
 use wecom_gateway::records::trail::Recorded;
 use wecom_gateway::store::{Line, Stage};
@@ -58,12 +58,17 @@ async fn every_change_is_told_with_who_made_it() {
         let answer = desk.send_body(Method::DELETE, &format!("/api/v1/{path}"), "").await;
         assert_eq!(code(answer, StatusCode::NOT_FOUND).await, expected);
     }
+    desk.life("m1", "r1", Outcome::Unknown).await;
+    desk.flush().await;
+    send(Method::POST, "deliveries/r1.0", r#"{"action": "discard"}"#).await;
     desk.flush().await;
     let both = json!({"weight": {"from": null, "to": 50}, "paused": {"from": false, "to": true}});
     let back = json!({"weight": {"from": 50, "to": null}, "paused": {"from": true, "to": false},
         "muted": {"from": false, "to": true}});
     let fields = json!({"user_id": "set", "contact.name": "set", "contact.phone": "set", "contact.remark": "removed"});
+    let ended = json!({"delivery": "r1.0", "action": "discard", "resent_as": null});
     let expected = [
+        json!(["delivery", "support", "wrA", "wmA", ended]),
         json!(["session_forgotten", "support", "wrA", "wmA", {}]),
         json!(["user_forgotten", "support", null, "wmA", {}]),
         json!(["user", "support", null, "wmA", {"user_id": "removed"}]),
@@ -72,11 +77,11 @@ async fn every_change_is_told_with_who_made_it() {
         json!(["chat", "support", "wrA", null, both]),
     ];
     assert_eq!(told(&desk, "").await, expected);
-    assert_eq!(told(&desk, "?app=support&chat=wrA").await.len(), 3);
+    assert_eq!(told(&desk, "?app=support&chat=wrA").await.len(), 4);
     assert_eq!(told(&desk, "?sender=wmA&limit=2").await, expected[..2]);
     assert_eq!(told(&desk, "?by=read").await, [Value::Null; 0]);
     assert_eq!(told(&desk, "?from=2099-01-01T08:00:00%2B08:00").await, [Value::Null; 0]);
-    assert_eq!(told(&desk, "?from=2020-01-01T00:00:00Z").await.len(), 6);
+    assert_eq!(told(&desk, "?from=2020-01-01T00:00:00Z").await.len(), 7);
     // Nothing of what was said of the member.
     let whole = ask(&desk, "admin", "").await.to_string();
     assert!(!whole.contains("13800138000") && !whole.contains("王五") && !whole.contains("u-7"), "{whole}");

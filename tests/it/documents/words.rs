@@ -64,7 +64,7 @@ const ARM: &str = r#"=> "([a-z_]+)""#;
 fn every_word_of_an_enum_is_explained() {
     let alarms = words("src/alarms/kind.rs", "fn as_str", ARM);
     let outcomes = words("src/model/mod.rs", "impl Outcome", ARM);
-    let parked = words("src/store/mod.rs", "impl ParkReason", ARM);
+    let parked = words("src/store/outbound.rs", "impl ParkReason", ARM);
     let routes = words("src/sender/route.rs", "impl NoRoute", ARM);
     let stages = words("src/store/journal.rs", "impl Stage", ARM);
     let verdicts = words("src/wecom/verdict.rs", "impl Verdict", ARM);

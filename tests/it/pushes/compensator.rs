@@ -36,6 +36,7 @@ on_both_stores!(
     what_a_robot_left_open_is_a_persons_after_the_last_look,
     what_is_confirmed_meanwhile_is_looked_at_no_more,
     what_was_repeated_may_still_be_missed_by_its_producer,
+    the_first_look_is_listed_at_its_time,
 );
 
 /// A gateway that looks soon, and its database where that is a server.
@@ -137,6 +138,19 @@ async fn a_repeat_that_is_refused_says_nothing_of_the_first(on: On) {
     assert_eq!(looks(&world, "t1").await, told(&[("repeat", 1), ("repeat", 2), ("gave_up", 3)]));
     assert_eq!((world.fake.posts(&wr), world.fake.arrived().len()), (4, 1));
     assert_eq!(world.metric("alarms_total{kind=\"push_unknown\"}").await, 1);
+    world.end().await;
+}
+
+async fn the_first_look_is_listed_at_its_time(on: On) {
+    let (world, _database) = world(on, &["c1"], 3, |_| None).await;
+    let (world, status, _) = world.reload_as(|_, scenario| scenario.set("push", "compensate_after", "90s")).await;
+    assert_eq!(status, 200);
+    world.fake.script(&key("c1"), [Answer::Cut.into()]);
+    push(&world, &task("t1", "c1", "hi")).await;
+    let listed = world.api("deliveries?state=unknown", |listed| listed["items"][0]["id"].is_string()).await;
+    let item = &listed["items"][0];
+    let moment = |field: &str| item[field].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond();
+    assert_eq!((&item["looks"], moment("next_look") - moment("at")), (&json!(0), 90_000));
     world.end().await;
 }
 

@@ -71,6 +71,7 @@ function about({ app, chat, sender }) {
 function told({ kind, detail }) {
   if (kind === "configuration") return files(detail);
   if (kind === "user") return [t("change_user"), el("div.under", fields(detail))];
+  if (kind === "delivery") return [`${t("change_delivery")} `, el("strong", meaning(detail.action)), el("div.under", detail.delivery)];
   if (kind !== "chat") return t(`change_${kind}`);
   return Object.entries(detail).filter(([, value]) => value?.to !== undefined)
     .map(([what, { from, to }]) => el("div", `${t(`tuned_${what}`)} `, el("span.soft", value(from)), " → ", el("strong", value(to))));
