@@ -332,8 +332,7 @@ async fn the_configuration_is_shown_without_secrets_and_read_again() {
         browser.says("workers: only after a restart").await;
         world.api("changes", |list| list["items"].as_array().is_some_and(|items| items.len() == 3)).await;
         browser.page(&world, "changes").await;
-        for words in
-            ["A configuration was refused, faults: 1", "apps/support.toml: bot_names changed", "workers.concurrency"]
+        for words in ["A configuration was refused, faults: 1", "apps/support.toml: bot_names changed", "workers added"]
         {
             browser.says(words).await;
         }
