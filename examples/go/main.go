@@ -1,9 +1,9 @@
-// A team's own service behind the gateway, for actions of type "http": it takes orders, each once.
+// A team's own service behind the gateway, for actions of type "http": it takes orders, each once, and looks them up.
 //
-//	export ORDERS_SECRET="$(openssl rand -hex 32)"     # where the gateway is started, the same
+//	export ORDERS_HMAC="$(openssl rand -hex 32)"     # where the gateway is started, the same
 //	cd examples/go && go run . -listen 127.0.0.1:9000 -data orders.jsonl
 //
-// The app's file has for it what examples/python/orders.py shows.
+// The app's file has for it what examples/python/orders.py shows; the two do, and refuse, the same.
 //
 // Three things are worth copying. A request counts only if its signature holds, and not for long. What it holds is read as a whole
 // before anything is done by it; what can't be read is answered 400. And the gateway asks again about a message when it died over
@@ -13,6 +13,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -25,6 +26,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strconv"
 	"sync"
 	"time"
@@ -38,34 +40,65 @@ const (
 
 // Request is what of an action request matters here.
 type Request struct {
-	Command *struct {
-		Name string `json:"name"`
-		Args struct {
-			Item string `json:"item"`
-		} `json:"args"`
-	} `json:"command"`
-	Sender struct {
-		Key string `json:"key"`
-	} `json:"sender"`
+	Member  string
+	Command string // "order", "query", or anything else
+	Item    string // of an order
+	Number  int64  // of a query
 }
 
-func (request Request) isOrder() bool {
-	return request.Command != nil && request.Command.Name == "order"
-}
-
-// read takes a body apart; the error says what is wrong with it.
+// read takes a body apart; the error says what is wrong with it. It walks the JSON itself: decoding into a struct would take
+// {"KEY": …} for {"key": …}.
 func read(body []byte) (Request, error) {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	// What is no Unicode would be mended in silence, and something else ordered.
+	if !utf8.Valid(body) || halfAPair(body) || !json.Valid(body) || decoder.Decode(&value) != nil {
+		return Request{}, errors.New("the body is no JSON")
+	}
 	var request Request
-	switch {
-	// Broken UTF-8 would be mended in silence, and something else ordered.
-	case !utf8.Valid(body) || json.Unmarshal(body, &request) != nil:
-		return request, errors.New("the body is no action request in JSON")
-	case request.Sender.Key == "":
+	request.Member, _ = at(value, "sender", "key").(string)
+	request.Command, _ = at(value, "command", "name").(string)
+	args := at(value, "command", "args")
+	if request.Member == "" {
 		return request, errors.New("the request has no sender.key")
-	case request.isOrder() && request.Command.Args.Item == "":
-		return request, errors.New("the request has no command.args.item")
+	}
+	switch request.Command {
+	case "order":
+		request.Item, _ = at(args, "item").(string)
+		if request.Item == "" {
+			return request, errors.New("the request has no command.args.item")
+		}
+	case "query":
+		digits, _ := at(args, "order_id").(json.Number)
+		var err error
+		if request.Number, err = strconv.ParseInt(digits.String(), 10, 64); err != nil {
+			return request, errors.New("the request has no command.args.order_id")
+		}
 	}
 	return request, nil
+}
+
+// at is what stands at this path, or nil.
+func at(value any, path ...string) any {
+	for _, name := range path {
+		object, _ := value.(map[string]any)
+		value = object[name]
+	}
+	return value
+}
+
+// escape is an escape in a JSON text; where it is half of a surrogate pair without the other half, it is captured.
+var escape = regexp.MustCompile(`\\(?:u(?i:D[89AB][0-9A-F]{2}\\uD[C-F][0-9A-F]{2})|(u(?i:D[89A-F][0-9A-F]{2}))|.)`)
+
+// halfAPair tells whether an escape is half of a surrogate pair, without the other half.
+func halfAPair(body []byte) bool {
+	for _, found := range escape.FindAllSubmatch(body, -1) {
+		if found[1] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Answer is what the gateway says in the chat, and what it remembers for this member there.
@@ -74,10 +107,10 @@ type Answer struct {
 	Vars map[string]any `json:"vars,omitempty"`
 }
 
-// Order is a line of the file: what was done, and what was answered.
+// Order is a line of the file: what was done (nothing, where Number is 0), and what was answered.
 type Order struct {
 	Key    string `json:"key"`
-	Number int    `json:"number,omitempty"`
+	Number int64  `json:"number,omitempty"`
 	Member string `json:"member,omitempty"`
 	Item   string `json:"item,omitempty"`
 	Answer Answer `json:"answer"`
@@ -88,7 +121,8 @@ type Orders struct {
 	mutex   sync.Mutex
 	file    *os.File
 	answers map[string]Answer
-	last    int
+	taken   map[int64]Order
+	last    int64
 }
 
 // open reads the file; a line that a crash cut off was answered to nobody and goes.
@@ -97,7 +131,7 @@ func open(path string) (*Orders, error) {
 	if err != nil {
 		return nil, err
 	}
-	orders := &Orders{file: file, answers: map[string]Answer{}}
+	orders := &Orders{file: file, answers: map[string]Answer{}, taken: map[int64]Order{}, last: 1000}
 	reader, end := bufio.NewReader(file), int64(0)
 	for {
 		line, err := reader.ReadBytes('\n')
@@ -123,8 +157,11 @@ func open(path string) (*Orders, error) {
 
 func (orders *Orders) keep(order Order) {
 	orders.answers[order.Key] = order.Answer
-	if order.Number > orders.last {
-		orders.last = order.Number
+	if order.Number != 0 {
+		orders.taken[order.Number] = order
+		if order.Number > orders.last {
+			orders.last = order.Number
+		}
 	}
 }
 
@@ -136,12 +173,7 @@ func (orders *Orders) answer(key string, request Request) (Answer, error) {
 	if known, ok := orders.answers[key]; ok {
 		return known, nil
 	}
-	order := Order{Key: key, Answer: Answer{Text: "请在 order 后面写上商品名。"}}
-	if request.isOrder() {
-		order.Number, order.Member, order.Item = orders.last+1, request.Sender.Key, request.Command.Args.Item
-		order.Answer.Text = fmt.Sprintf("已下单：%s，订单号 %d", order.Item, order.Number)
-		order.Answer.Vars = map[string]any{"last_order": order.Number}
-	}
+	order := orders.act(key, request)
 	line, err := json.Marshal(order)
 	if err != nil {
 		return Answer{}, err
@@ -157,11 +189,30 @@ func (orders *Orders) answer(key string, request Request) (Answer, error) {
 	return order.Answer, nil
 }
 
+// act does what the message asks for, as a line that nobody has heard of yet.
+func (orders *Orders) act(key string, request Request) Order {
+	order := Order{Key: key}
+	switch request.Command {
+	case "order":
+		order.Number, order.Member, order.Item = orders.last+1, request.Member, request.Item
+		order.Answer.Text = fmt.Sprintf("已下单：%s，订单号 %d", order.Item, order.Number)
+		order.Answer.Vars = map[string]any{"last_order": order.Number}
+	case "query":
+		order.Answer.Text = fmt.Sprintf("没有订单 %d。", request.Number)
+		if known, ok := orders.taken[request.Number]; ok && known.Member == request.Member {
+			order.Answer.Text = fmt.Sprintf("订单 %d：%s，已下单。", known.Number, known.Item)
+		}
+	default:
+		order.Answer.Text = "下单：order 商品名；查询：query 订单号。"
+	}
+	return order
+}
+
 // isGenuine tells whether the gateway sent these bytes, and not long ago.
 func isGenuine(header http.Header, body []byte, secret string) bool {
 	timestamp := header.Get("X-Gateway-Timestamp")
-	seconds, err := strconv.ParseInt(timestamp, 10, 64)
-	if age := time.Since(time.Unix(seconds, 0)); err != nil || age > maxAge || age < -maxAge {
+	seconds, err := strconv.ParseUint(timestamp, 10, 62)
+	if age := time.Since(time.Unix(int64(seconds), 0)); err != nil || age > maxAge || age < -maxAge {
 		return false
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -211,9 +262,9 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:9000", "address to listen on")
 	data := flag.String("data", "orders.jsonl", "the file that orders are kept in")
 	flag.Parse()
-	secret := os.Getenv("ORDERS_SECRET")
+	secret := os.Getenv("ORDERS_HMAC")
 	if secret == "" {
-		log.Fatal("set ORDERS_SECRET to the action's secret")
+		log.Fatal("set ORDERS_HMAC to the action's secret")
 	}
 	orders, err := open(*data)
 	if err != nil {

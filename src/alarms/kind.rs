@@ -60,11 +60,11 @@ impl Kind {
     /// What happened, in a few words.
     pub(super) fn title(self) -> &'static str {
         match self {
-            Self::ChatDead => "会话已失效，不再向它发送",
+            Self::ChatDead => "群聊已失效，不再向它发送",
             Self::RateLimited => "多次被限流，回复已丢弃",
             Self::Unknown => "回复是否送达未知",
             Self::PushUnknown => "推送是否送达未知，补偿已用尽",
-            Self::Held => "配置或接口额度有误，暂停发送",
+            Self::Held => "配置或接口额度有误，已停发",
             Self::NotTried => "本机暂时无法发出请求",
             Self::NoRoute => "没有可用的路由，回复或推送已丢弃",
             Self::LaneFull => "等待发送的回复太多，新的已丢弃",
@@ -85,12 +85,12 @@ impl Kind {
             Self::RateLimited => "调低该群的 pace，或打开 coalesce 让等待中的回复合并发送。",
             Self::Unknown => "到群里看一眼，没有收到就在运维接口里重发。",
             Self::PushUnknown => {
-                "到会话里看一眼，用 POST /api/v1/push/{task_id}/confirm 说明是否送达，或按投递 id 人工了结。"
+                "到群聊里看一眼，用 POST /api/v1/push/{task_id}/confirm 说明是否送达，或按投递 id 人工了结。"
             }
-            Self::Held => "按错误码检查 secret、可信 IP、应用可见范围或调用额度，恢复后会自动继续。",
+            Self::Held => "按错误码检查 secret、企业可信IP、应用可见范围或调用额度，恢复后会自动继续。",
             Self::NotTried => "检查本机的文件描述符、内存，以及到存储和企业微信的网络。",
-            Self::NoRoute => "给该会话配置 webhook，并确认没有别的会话用同一个。",
-            Self::LaneFull => "看该会话为什么发不出去，或调大 [store] lane_depth。",
+            Self::NoRoute => "给该群聊配置 webhook，并确认没有别的群聊用同一个。",
+            Self::LaneFull => "看该群聊为什么发不出去，或调大 [store] lane_depth。",
             Self::Poison => "按消息 id 查轨迹和日志，修好规则或动作后请成员重发。",
             Self::StoreAway => "检查 Redis 或本地磁盘，恢复后会自动继续。",
             Self::SpoolFilling => "尽快恢复 Redis，暂存写满后回调会得到 503。",

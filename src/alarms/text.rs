@@ -52,8 +52,8 @@ mod tests {
         assert_eq!(
             text,
             format!(
-                "wecom-gateway 告警（gw-1）\n\n【会话已失效，不再向它发送】support/c1：errcode 93000: gone （另有 12 条同类）\n\
-                 处理：{mend}\n\n【会话已失效，不再向它发送】support/c2\n处理：{mend}"
+                "wecom-gateway 告警（gw-1）\n\n【群聊已失效，不再向它发送】support/c1：errcode 93000: gone （另有 12 条同类）\n\
+                 处理：{mend}\n\n【群聊已失效，不再向它发送】support/c2\n处理：{mend}"
             )
         );
     }

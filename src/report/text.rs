@@ -48,7 +48,7 @@ pub(super) fn summary(stats: &Stats, settings: &Settings) -> String {
         let figures = format!("消息 {}，成功率 {}", chat.figures.messages, percent(replies.success_rate));
         format!("{}：{figures}{}", short(name), mean(replies))
     });
-    list(&mut text, "最活跃的会话", chats);
+    list(&mut text, "最活跃的群聊", chats);
     let rules = stats.rules.iter().map(|rule| {
         let figures = format!("{} 次（{}）", rule.hits, percent(rule.hit_rate));
         format!("{}（{}）：{figures}{}", short(&rule.rule), short(&rule.app), mean(&rule.replies))
@@ -143,7 +143,7 @@ wecom-gateway 日报 2026-11-29（Asia/Shanghai）
 拦下的重复消息 7
 从收到到送达：平均 320 毫秒，P50 210 毫秒，P95 999 毫秒，P99 1.8 秒
 
-最活跃的会话
+最活跃的群聊
 1. wr1：消息 11，成功率 97.50%，平均 320 毫秒
 2. wr0：消息 10，成功率 97.50%，平均 320 毫秒
 

@@ -19,6 +19,8 @@ use crate::world::{APP, On, TEST, World};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
 const SECRET: &str = "orders-secret";
+/// What it says to a message that is neither an order nor a query.
+const OTHER: &str = "下单：order 商品名；查询：query 订单号。";
 
 #[derive(Clone, Copy, Debug)]
 enum Language {
@@ -84,7 +86,7 @@ fn spawn(language: Language, folder: &Path) -> (Child, String) {
         }
         Language::Go => Command::new(folder.join("orders")),
     };
-    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.join("kept")).env("ORDERS_SECRET", SECRET);
+    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.join("kept")).env("ORDERS_HMAC", SECRET);
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = spawned.unwrap_or_else(|error| panic!("{language:?}: {error}: scripts/test brings it"));
     let (stdout, (tell, told)) = (child.stdout.take().unwrap(), mpsc::channel());
@@ -137,31 +139,74 @@ async fn signed(url: &str, msg_id: &str, item: &str) -> (u16, String) {
     post(url, msg_id, &body, &now, &signature(SECRET, &now, &body)).await
 }
 
+/// A request for order 1001.
+fn query() -> Value {
+    let mut request = order("m4", "");
+    request["command"] = json!({"name": "query", "args": {"order_id": 1001}});
+    request
+}
+
 /// What the gateway would never post, however well it is signed.
 fn odd_bodies() -> Vec<Vec<u8>> {
-    let with = |path: &str, value: Value| {
-        let mut request = order("m4", "银");
+    let with = |mut request: Value, path: &str, value: Value| {
         *request.pointer_mut(path).unwrap() = value;
         request
     };
+    let (item, number) = ("/command/args/item", "/command/args/order_id");
     let mut bodies: Vec<Vec<u8>> = [
-        with("/sender", Value::Null),
-        with("/sender", json!({})),
-        with("/sender/key", json!(7)),
-        with("/command/args", Value::Null),
-        with("/command/args", json!({})),
-        with("/command/args/item", json!("")),
-        with("/command/args/item", json!(["银"])),
+        with(order("m4", "银"), "/sender", Value::Null),
+        with(order("m4", "银"), "/sender", json!({})),
+        with(order("m4", "银"), "/sender", json!({"KEY": "u1"})),
+        with(order("m4", "银"), "/sender/key", json!(7)),
+        with(order("m4", "银"), "/command/args", Value::Null),
+        with(order("m4", "银"), "/command/args", json!({})),
+        with(order("m4", "银"), item, json!("")),
+        with(order("m4", "银"), item, json!(["银"])),
+        with(query(), "/sender/key", json!("")),
+        with(query(), "/command/args", json!({})),
+        with(query(), number, json!("1001")),
+        with(query(), number, json!(1001.0)),
+        with(query(), number, json!(true)),
+        with(query(), number, json!(u64::MAX)),
     ]
     .map(|request| request.to_string().into_bytes())
     .into();
     let whole = order("m4", "银").to_string();
     let twice = whole.repeat(2);
-    bodies.extend(["{", "[]", "null", "\"order\"", &whole[..whole.len() - 1], &twice].map(Into::into));
-    // An item that is no UTF-8.
+    let with_item = |raw: &str| whole.replace("\"银\"", raw);
+    let texts = [
+        "{",
+        "[]",
+        "null",
+        "\"order\"",
+        &whole[..whole.len() - 1],
+        &twice,
+        &format!("\u{feff}{whole}"),
+        &with_item(r#""\ud800""#),
+        &with_item(r#""\udC00\uD800""#),
+        &with_item("NaN"),
+    ];
+    bodies.extend(texts.map(Into::into));
+    // Half a character where nobody looks.
+    bodies.push(whole.replace("\"r\"", r#""\uD83D""#).into_bytes());
+    // An order of more digits than an integer has, an item that is no UTF-8, and all of it in another encoding.
+    bodies.push(query().to_string().replace("1001", &"9".repeat(5000)).into_bytes());
     let place = whole.find("银").unwrap();
     bodies.push([&whole.as_bytes()[..place + 1], &whole.as_bytes()[place + 2..]].concat());
+    bodies.push(whole.encode_utf16().flat_map(u16::to_le_bytes).collect());
     bodies
+}
+
+/// What has nothing to order or to look up, however odd the rest of it is.
+fn other_bodies() -> Vec<String> {
+    let other = |command: Value| {
+        let mut request = order("m5", "银");
+        request["command"] = command;
+        request.to_string()
+    };
+    let digits = other(Value::Null).replace("null", &"9".repeat(5000));
+    let commands = [Value::Null, json!(7), json!({"name": ["order"]}), json!({"name": "other", "args": {"item": 7}})];
+    commands.map(other).into_iter().chain([digits]).collect()
 }
 
 async fn orders_are_taken_once(language: Language) {
@@ -171,27 +216,50 @@ async fn orders_are_taken_once(language: Language) {
         let mut app = robot_app(fake, APP, &["c1".to_owned()]);
         let action = json!({"type": "http", "url": url, "timeout": "10s", "secret": SECRET});
         let item = json!({"name": "item", "label": "商品", "type": "rest", "required": true});
-        app["commands"].as_array_mut().unwrap().push(json!({"name": "order", "args": [item], "action": action}));
+        let number = json!({"name": "order_id", "label": "订单号", "type": "integer"});
+        let commands = app["commands"].as_array_mut().unwrap();
+        commands.retain(|command| command["name"] != "query");
+        for (name, arg) in [("order", item), ("query", number)] {
+            commands.push(json!({"name": name, "args": [arg], "action": action}));
+        }
         app["mention"]["action"] = action;
         scenario.app(APP, app)
     };
     let world = World::with(On::Embedded, &["c1"], Options::default(), with_orders).await;
     world.say("c1", "u1", "m1", "/order 苹果 \"大\"").await;
     world.say("c1", "u1", "m2", "@小助手 在吗").await;
+    world.say("c1", "u1", "m2a", "/query 1001").await;
+    world.say("c1", "u1", "m2b", "/query 1002").await;
     world.fence("c1", "u1").await;
-    assert_eq!(world.texts("c1"), ["已下单：苹果 \"大\"，订单号 1", "请在 order 后面写上商品名。"]);
-    let session = world.api(&format!("sessions/{APP}/c1/u1"), |session| session["vars"]["last_order"] == 1).await;
+    world.say("c1", "u2", "m2c", "/query 1001").await;
+    world.fence("c1", "u2").await;
+    let found = "订单 1001：苹果 \"大\"，已下单。";
+    let said = ["已下单：苹果 \"大\"，订单号 1001", OTHER, found, "没有订单 1002。", "没有订单 1001。"];
+    assert_eq!(world.texts("c1"), said);
+    let session = world.api(&format!("sessions/{APP}/c1/u1"), |session| session["vars"]["last_order"] == 1001).await;
     assert_eq!(session["found"], "store");
 
     // The gateway asks again, as after a crash: also where the service died meanwhile.
-    let first = (200, "已下单：苹果 \"大\"，订单号 1".to_owned());
+    let first = (200, "已下单：苹果 \"大\"，订单号 1001".to_owned());
     assert_eq!(signed(&service.url, "m1", "苹果 \"大\"").await, first);
     service.restart().await;
     assert_eq!(signed(&service.url, "m1", "苹果 \"大\"").await, first);
     let at_once = join_all((0..8).map(|_| signed(&service.url, "m3", "梨"))).await;
-    assert_eq!(at_once, vec![(200, "已下单：梨，订单号 2".to_owned()); 8]);
+    assert_eq!(at_once, vec![(200, "已下单：梨，订单号 1002".to_owned()); 8]);
+    let (query, now) = (query().to_string(), at(0));
+    let found = (200, found.to_owned());
+    assert_eq!(post(&service.url, "m6", &query, &now, &signature(SECRET, &now, &query)).await, found);
 
+    nothing_is_done_for_strangers(&service).await;
+    // The next order has the next number.
+    assert_eq!(signed(&service.url, "m4", "桃").await, (200, "已下单：桃，订单号 1003".to_owned()));
+    world.end().await;
+}
+
+async fn nothing_is_done_for_strangers(service: &Service) {
+    let language = service.language;
     let (body, now, old) = (order("m4", "桃").to_string(), at(0), at(-3600));
+    let (digits, plus) = ("9".repeat(5000), format!("+{now}"));
     let right = signature(SECRET, &now, &body);
     for (timestamp, signature) in [
         (&now, signature("another secret", &now, &body)),
@@ -199,6 +267,8 @@ async fn orders_are_taken_once(language: Language) {
         (&now, right.replace("sha256=", "")),
         (&now, String::new()),
         (&at(1), right.clone()),
+        (&digits, signature(SECRET, &digits, &body)),
+        (&plus, signature(SECRET, &plus, &body)),
         (&old, signature(SECRET, &old, &body)),
     ] {
         assert_eq!(post(&service.url, "m4", &body, timestamp, &signature).await.0, 403, "{timestamp} {signature}");
@@ -208,10 +278,11 @@ async fn orders_are_taken_once(language: Language) {
         let shown = String::from_utf8_lossy(&odd);
         assert!(status == 400 && why.contains("the "), "{language:?}: {shown}: {status} {why}");
     }
-    // Nothing of that was done.
-    let right = post(&service.url, "m4", &body, &now, &right).await;
-    assert_eq!(right, (200, "已下单：桃，订单号 3".to_owned()));
-    world.end().await;
+    for (n, other) in other_bodies().iter().enumerate() {
+        let id = format!("m5-{n}");
+        let answer = post(&service.url, &id, other, &now, &signature(SECRET, &now, other)).await;
+        assert_eq!(answer, (200, OTHER.to_owned()), "{language:?}: {other}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -222,11 +293,11 @@ async fn python() {
 #[tokio::test]
 async fn without_a_secret_it_says_what_to_set() {
     let mut python = Command::new("python3");
-    python.arg(format!("{EXAMPLES}/python/orders.py")).args(["--listen", "127.0.0.1:0"]).env_remove("ORDERS_SECRET");
+    python.arg(format!("{EXAMPLES}/python/orders.py")).args(["--listen", "127.0.0.1:0"]).env_remove("ORDERS_HMAC");
     let ended = within(move || python.output().expect("python3")).await;
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(2), "{said}");
-    assert!(said.lines().count() == 1 && said.contains("ORDERS_SECRET"), "{said}");
+    assert!(said.lines().count() == 1 && said.contains("ORDERS_HMAC"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

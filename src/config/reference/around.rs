@@ -11,7 +11,7 @@ pub(super) const ALARMS: Section = section(
             WEBHOOK,
             Nothing("\"https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=00000000-0000-0000-0000-0000000000aa\""),
             "A group that is told, by a robot that no chat has.",
-            "通知到哪个群；机器人不能属于任何会话。",
+            "通知到哪个群；机器人不能属于任何群聊。",
         ),
         key(
             "url",
@@ -47,7 +47,7 @@ pub(super) const REPORT: Section = section(
             WEBHOOK,
             Nothing("\"https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=00000000-0000-0000-0000-0000000000bb\""),
             "A group that gets yesterday's figures, by a robot that no chat has; it may be that of `[alarms]`.",
-            "每天收到昨日统计的群；机器人不能属于任何会话，可与 `[alarms]` 相同。",
+            "每天收到昨日统计的群；机器人不能属于任何群聊，可与 `[alarms]` 相同。",
         ),
         key(
             "at",

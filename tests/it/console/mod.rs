@@ -101,8 +101,8 @@ async fn chats_are_paused_weighed_and_revived() {
         browser.page(&world, "chats").await;
         browser.says("已失效").await;
         browser.picture("chats").await;
-        browser.click_in("tr:has(td .tag.bad)", "复活").await;
-        browser.says("已复活 c2").await;
+        browser.click_in("tr:has(td .tag.bad)", "解除失效").await;
+        browser.says("c2 已解除失效").await;
         browser.until("return document.querySelectorAll('td .tag.good').length === 2", "two lively chats").await;
         browser.click_in("tbody tr:first-child", "权重…").await;
         browser.write("dialog input", "42").await;
@@ -150,7 +150,7 @@ async fn what_operators_changed_is_told_with_who() {
             "静音 否 → 是",
             "设置: user_id, name · 删除: phone",
             "+ apps/more.toml",
-            "忘记会话记忆",
+            "清除会话",
         ] {
             browser.says(words).await;
         }
@@ -211,7 +211,7 @@ async fn any_id_leads_to_the_whole_way() {
         world.fence("c1", "u1").await;
         let browser = Browser::open("zh-CN").await;
         browser.page(&world, "find").await;
-        browser.says("一条消息的全过程").await;
+        browser.says("一条消息的轨迹").await;
         browser.write("input[type=search]", id).await;
         browser.click_in("form", "查找").await;
         browser.until("return document.querySelectorAll('.timeline li').length >= 3", "a time line").await;
@@ -233,7 +233,7 @@ async fn what_ended_badly_is_settled_one_by_one_and_many_at_once() {
         let world = World::new(On::Embedded, &["c1"]).await;
         let browser = Browser::open("zh-CN").await;
         browser.page(&world, "settle").await;
-        browser.says("没有待处理的").await;
+        browser.says("没有待了结的").await;
         for n in 1..=4 {
             world.fake.script(&key("c1"), [Answer::Errcode(40008).into()]);
             world.say("c1", "u1", &format!("m{n}"), &echo(n)).await;

@@ -45,6 +45,22 @@ webhook = "${B_WEBHOOK}"
 pub struct Files(pub BTreeMap<String, String>);
 
 impl Files {
+    /// The files that these blocks show whole, with what later blocks add to the end of them.
+    pub fn shown<'b>(blocks: impl IntoIterator<Item = &'b Block>) -> Self {
+        let mut whole: Vec<Block> = Vec::new();
+        for block in blocks {
+            match block.file() {
+                Some((_, true)) => whole.push(block.clone()),
+                Some((path, false)) => {
+                    let added_to = whole.iter_mut().find(|whole| whole.file() == Some((path, true)));
+                    added_to.into_iter().for_each(|whole| whole.body += &block.body);
+                }
+                None => {}
+            }
+        }
+        Self::of(&whole)
+    }
+
     /// What these blocks show of files, made whole.
     pub fn of<'b>(blocks: impl IntoIterator<Item = &'b Block>) -> Self {
         let mut files = BTreeMap::new();
@@ -115,12 +131,13 @@ fn every_configuration_is_sound() {
             let blocks: Vec<&Block> = page.blocks.iter().filter(|block| block.section == section).collect();
             let (whole, parts): (Vec<_>, Vec<_>) =
                 blocks.into_iter().filter(|block| block.file().is_some()).partition(|block| block.file().unwrap().1);
+            shown += whole.len() + parts.len();
             if !whole.is_empty() {
                 sound(&page.name, section, &Files::of(whole.iter().copied()));
+                sound(&page.name, section, &Files::shown(whole.iter().chain(&parts).copied()));
             }
             // Each part is a configuration of its own.
             parts.iter().for_each(|part| sound(&part.place, section, &Files::of([*part])));
-            shown += whole.len() + parts.len();
         }
     }
     assert!(shown > 20, "{shown} blocks say which file they are");

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use wecom_gateway::app::App;
 use wecom_gateway::config::Settings;
 use wecom_gateway::config::settings::AppKind;
-use wecom_gateway::sim::wecom::member;
-use wecom_gateway::sim::{Answer, Caller, FakeWeCom, Options, app_text, robot_text};
+use wecom_gateway::sim::wecom::{member, response};
+use wecom_gateway::sim::{Answer, Caller, FakeWeCom, Options, aibot_text, app_text, robot_text};
 
 use super::expected::differs;
 use super::files::{Files, value};
@@ -29,10 +29,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Stage {
     folder: TempDir,
     gateways: Vec<App>,
-    callers: Vec<Caller>,
+    /// With whether theirs is a smart robot.
+    callers: Vec<(Caller, bool)>,
     fake: FakeWeCom,
     services: Services,
-    /// Of the chats that have a robot, its key.
+    /// Of the chats that have a robot, its key; of a smart robot's, where the last message is answered.
     robots: BTreeMap<String, String>,
     /// How many texts of an outlet, requests to a service and answers of it the page has shown.
     shown: BTreeMap<String, usize>,
@@ -46,8 +47,7 @@ pub struct Stage {
 impl Stage {
     /// Sets up what these blocks show.
     pub async fn set(blocks: &[Block]) -> Self {
-        let whole = blocks.iter().filter(|block| block.file().is_some_and(|(_, is_whole)| is_whole));
-        let files = Files::of(whole);
+        let files = Files::shown(blocks);
         let folder = tempfile::tempdir().unwrap();
         let (fake, services) = (FakeWeCom::start(Options::default()).await.unwrap(), Services::start().await);
         let gateway = files.0["gateway.toml"].as_str();
@@ -71,7 +71,8 @@ impl Stage {
                 }
                 if let AppKind::App(crypto) | AppKind::GroupRobot(crypto) | AppKind::Aibot(crypto) = &app.kind {
                     let url = format!("http://{}/callback/{}", gateway.callback_addr(), app.id);
-                    callers.push(Caller::new(url, crypto.clone()).unwrap());
+                    let is_aibot = matches!(app.kind, AppKind::Aibot(_));
+                    callers.push((Caller::new(url, crypto.clone()).unwrap(), is_aibot));
                 }
             }
             gateways.push(gateway);
@@ -135,11 +136,15 @@ impl Stage {
     async fn says(&mut self, sender: &str, chat: Option<&str>, text: &str) {
         self.said += 1;
         let id = format!("msg-{}", self.said);
+        let (caller, is_aibot) = &self.callers[self.said % self.callers.len()];
         let payload = match chat {
+            Some(chat) if *is_aibot => {
+                self.robots.insert(chat.to_owned(), response(&id));
+                aibot_text(chat, sender, &id, text, &self.fake.response_url(&id, chat))
+            }
             Some(chat) => robot_text(chat, sender, &id, text),
             None => app_text(sender, &id, text),
         };
-        let caller = &self.callers[self.said % self.callers.len()];
         assert_eq!(caller.post(&payload).await, Some(200), "{text}");
     }
 
@@ -276,6 +281,9 @@ fn led(
 
 /// Makes the fake know an app's robots and its API side.
 fn open(fake: &FakeWeCom, app: &wecom_gateway::config::settings::App, robots: &mut BTreeMap<String, String>) {
+    if let Some(api) = &app.api {
+        fake.app(&api.corp_id, api.secret.expose(), api.agent_id);
+    }
     for chat in app.chats.values() {
         let Some(webhook) = chat.webhook() else { continue };
         let key = webhook.url.expose().rsplit_once("key=").unwrap().1.to_owned();
