@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-use serde_json::json;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -20,6 +20,7 @@ use crate::model::{MessageKey, now_ms};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 use crate::store::{ChangeKind, Line, SharedStore, Turn, Who};
+use crate::telemetry::Metrics;
 
 /// One configuration, ready to work by.
 pub struct Setup {
@@ -131,20 +132,60 @@ pub enum ReloadError {
     NoFile,
 }
 
+impl ReloadError {
+    /// Its word in answers, metrics and changes.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Files(Unfit::NeedsRestart { .. }) => "needs_restart",
+            Self::Files(Unfit::Faulty(_)) | Self::Rules(_) => "configuration_faults",
+            Self::NoFile => "no_file",
+        }
+    }
+
+    /// How many faults the files have, by themselves or beside what stands.
+    fn faults(&self) -> usize {
+        match self {
+            Self::Files(Unfit::NeedsRestart { faults, .. } | Unfit::Faulty(faults)) => faults.iter().count(),
+            Self::Rules(_) => 1,
+            Self::NoFile => 0,
+        }
+    }
+}
+
+/// Files that were not taken.
+#[derive(Debug)]
+pub struct Refusal {
+    /// When, Unix ms.
+    pub at: i64,
+    /// Who had them read: a token's name, or `signal`, `watch`.
+    pub by: String,
+    /// How many faults they have.
+    pub faults: usize,
+    /// The faults, a line each.
+    pub message: String,
+}
+
 /// Reads the configuration again and puts it in force: all of it, or nothing.
 ///
 /// Who did stands in the trail of changes as far as the store takes the line: what is in force hangs on no store.
 pub struct Reloader {
     in_force: Arc<InForce>,
     store: SharedStore,
+    metrics: Arc<Metrics>,
     file: Option<PathBuf>,
     one_at_a_time: Mutex<()>,
+    refused: ArcSwapOption<Refusal>,
 }
 
 impl Reloader {
     /// Of the setup that was read from `file`; what it takes is told in `store`'s journal.
-    pub fn new(in_force: Arc<InForce>, file: Option<PathBuf>, store: SharedStore) -> Self {
-        Self { in_force, store, file, one_at_a_time: Mutex::default() }
+    pub fn new(in_force: Arc<InForce>, file: Option<PathBuf>, store: SharedStore, metrics: Arc<Metrics>) -> Self {
+        Self { in_force, store, metrics, file, one_at_a_time: Mutex::default(), refused: ArcSwapOption::default() }
+    }
+
+    /// The last files that were read, if they were not taken.
+    pub fn refusal(&self) -> Option<Arc<Refusal>> {
+        self.refused.load_full()
     }
 
     /// Reads the files every `server.watch`, and takes what they say when that changed; until `stop`.
@@ -176,23 +217,38 @@ impl Reloader {
     /// [`ReloadError`]; what was in force stays.
     pub async fn reload(&self, who: Who<'_>) -> Result<Reloaded, ReloadError> {
         let _one = self.one_at_a_time.lock().await;
-        let (reloaded, by) = (self.read_and_swap().await, who.by);
-        match &reloaded {
-            Ok(done) if done.is_empty() => info!(by, "the configuration was read again; nothing changed"),
-            Ok(done @ Reloaded { changed, added, removed, needs_restart }) => {
-                info!(by, ?changed, ?added, ?removed, ?needs_restart, "a new configuration is in force");
-                self.tell(who, done).await;
+        let by = who.by;
+        let reloaded = self.read_and_swap().await;
+        let refused = reloaded.as_ref().err().filter(|_| self.file.is_some());
+        self.refused.store(refused.map(|error| Arc::new(refusal(by, error))));
+        let (result, told) = match &reloaded {
+            Ok((done, _)) if done.is_empty() => {
+                info!(by, "the configuration was read again; nothing changed");
+                ("unchanged", None)
             }
-            Err(error) => error!(by, %error, "the configuration was not taken; what was in force stays"),
+            Ok((Reloaded { changed, added, removed, needs_restart }, keys)) => {
+                info!(by, ?changed, ?added, ?removed, ?needs_restart, %keys, "a new configuration is in force");
+                let told = json!({"changed": changed, "added": added, "removed": removed,
+                    "needs_restart": needs_restart, "keys": keys});
+                ("taken", Some(told))
+            }
+            Err(error) => {
+                error!(by, %error, "the configuration was not taken; what was in force stays");
+                let told = json!({"refused": error.code(), "faults": error.faults()});
+                ("refused", Some(told).filter(|_| self.file.is_some()))
+            }
+        };
+        self.metrics.reloaded(result);
+        if let Some(told) = told {
+            self.tell(who, told).await;
         }
-        reloaded
+        reloaded.map(|(done, _)| done)
     }
 
-    /// Leaves the line of what was taken: of this process alone, each reads its own files.
-    async fn tell(&self, who: Who<'_>, Reloaded { changed, added, removed, needs_restart }: &Reloaded) {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let detail = json!({"changed": changed, "added": added, "removed": removed, "needs_restart": needs_restart,
-            "host": host, "process": std::process::id()});
+    /// Leaves the line of what was taken or refused: of this process alone, each reads its own files.
+    async fn tell(&self, who: Who<'_>, mut detail: Value) {
+        detail["host"] = rustix::system::uname().nodename().to_string_lossy().into();
+        detail["process"] = std::process::id().into();
         let id = uuid::Uuid::now_v7().simple().to_string();
         let line = Line::change(id, ChangeKind::Configuration, who, MessageKey::new("", "", "", ""), detail);
         if let Err(error) = self.store.note_change(line).await {
@@ -200,7 +256,8 @@ impl Reloader {
         }
     }
 
-    async fn read_and_swap(&self) -> Result<Reloaded, ReloadError> {
+    /// Also answers which keys of which files say something else.
+    async fn read_and_swap(&self) -> Result<(Reloaded, Value), ReloadError> {
         let file = self.file.clone().ok_or(ReloadError::NoFile)?;
         let before = self.in_force.now();
         let stands = before.settings.clone();
@@ -209,9 +266,20 @@ impl Reloader {
         let Ok(read) = read else { return Err(ReloadError::NoFile) };
         let (settings, needs_restart) = read?;
         let reloaded = Reloaded { needs_restart: needs_restart.clone(), ..compare(&before.settings, &settings) };
+        let keys = keys(&reloaded.changed, &before.settings.files, &settings.files);
         self.in_force.0.store(Arc::new(Setup::new(settings, needs_restart, Some(&before))?));
-        Ok(reloaded)
+        Ok((reloaded, keys))
     }
+}
+
+fn refusal(by: &str, error: &ReloadError) -> Refusal {
+    Refusal { at: now_ms(), by: by.to_owned(), faults: error.faults(), message: error.to_string() }
+}
+
+/// Of each file that changed the keys that did; none where it was a secret, or what a variable or another file says.
+fn keys(changed: &[String], before: &Files, now: &Files) -> Value {
+    let of = |name: &String| Some((name.clone(), config::difference(before.get(name)?, now.get(name)?).into()));
+    Value::Object(changed.iter().filter_map(of).collect::<Map<_, _>>())
 }
 
 /// Which files say something else.

@@ -13,6 +13,7 @@ use crate::records::{ChangeItem, Changes, Page};
 
 /// Which changes, and how many of them.
 #[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Which {
     /// About this app alone.
@@ -26,8 +27,8 @@ pub(super) struct Which {
     /// Since then, such as `2026-11-29T08:00:00+08:00`.
     #[param(format = DateTime)]
     from: Option<String>,
-    /// At most so many items, 1 to 1000; more is taken for 1000.
-    #[param(value_type = Option<i64>, minimum = 1, maximum = 4294967295u32, default = 100)]
+    /// At most so many items.
+    #[param(value_type = Option<i64>, minimum = 1, maximum = 1000, default = 100)]
     #[serde(default, deserialize_with = "super::some_items")]
     limit: Option<u32>,
     /// `next` of the page before.

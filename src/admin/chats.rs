@@ -100,7 +100,7 @@ pub(super) async fn list(
     responses(
         (status = 200, description = "The chat", body = ChatItem),
         (status = 400, description = "`bad_path`"),
-        (status = 404, description = "`unknown_chat`: it is not configured and holds nothing"),
+        (status = 404, description = "`unknown_app`; `unknown_chat`: it is not configured and holds nothing"),
         (status = 503, description = "`store_unavailable`")
     )
 )]
@@ -118,7 +118,7 @@ pub(super) async fn known(state: &AdminState, app: &str, chat: &str) -> Result<C
     let settings = state.settings();
     let is_sure = settings.apps.get(app).is_some_and(|app| app.chats.contains_key(chat) || has_any_chat(app));
     let status = status(state, app, chat).await?.filter(|status| is_sure || leaves_a_trace(status));
-    status.ok_or_else(unknown_chat)
+    status.ok_or_else(|| if settings.apps.contains_key(app) { unknown_chat() } else { super::unknown_app() })
 }
 
 /// A chat that was known a moment ago, whatever is left of it.

@@ -1,5 +1,7 @@
 //! `GET /configuration`: the files as they were read last, secrets blank, and what of them is not in force yet; `POST /reload`: reads them again, as SIGHUP does.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -10,7 +12,7 @@ use super::auth::Operator;
 use super::{AdminState, Failure};
 use crate::config::Unfit;
 use crate::records::rfc3339;
-use crate::setup::{ReloadError, Reloaded};
+use crate::setup::{Refusal, ReloadError, Reloaded};
 
 /// The files as they were read last.
 #[derive(Debug, Serialize, ToSchema)]
@@ -20,7 +22,22 @@ pub(super) struct Configuration {
     read_at: String,
     /// Keys of `gateway.toml` that are in force only after the next start: until then the gateway works by what they said before.
     needs_restart: Vec<&'static str>,
+    /// What was read after these files and not taken; null where the last ones read are these.
+    last_refusal: Option<RefusalItem>,
     files: Vec<File>,
+}
+
+/// Files that were not taken.
+#[derive(Debug, Serialize, ToSchema)]
+struct RefusalItem {
+    /// When, RFC 3339 with milliseconds.
+    at: String,
+    /// Who had them read: the name of a token, `loopback`, `signal`, `watch`.
+    by: String,
+    /// How many faults they have.
+    faults: usize,
+    /// The faults, a line each.
+    message: String,
 }
 
 /// One file.
@@ -34,7 +51,7 @@ struct File {
 
 /// The files as they were read last, secrets blank
 ///
-/// They are in force, but for the keys in `needs_restart`.
+/// They are in force, but for the keys in `needs_restart`. Later ones that were refused are told in `last_refusal`.
 #[utoipa::path(
     get,
     path = "/configuration",
@@ -49,7 +66,16 @@ pub(super) async fn get(State(state): State<AdminState>) -> Json<Configuration> 
         settings.files.iter().map(|(name, read)| File { name: name.clone(), text: read.shown.clone() }).collect();
     // The process before its apps.
     files.sort_by_key(|file| file.name.contains('/'));
-    Json(Configuration { read_at: rfc3339(setup.read_at), needs_restart: setup.needs_restart.clone(), files })
+    let refused = |refusal: Arc<Refusal>| {
+        let Refusal { at, by, faults, message } = &*refusal;
+        RefusalItem { at: rfc3339(*at), by: by.clone(), faults: *faults, message: message.clone() }
+    };
+    Json(Configuration {
+        read_at: rfc3339(setup.read_at),
+        needs_restart: setup.needs_restart.clone(),
+        last_refusal: state.reloader.refusal().map(refused),
+        files,
+    })
 }
 
 /// Reads the configuration again
@@ -70,13 +96,11 @@ pub(super) async fn reload(
     State(state): State<AdminState>,
     Extension(who): Extension<Operator>,
 ) -> Result<Json<Reloaded>, Failure> {
-    state.reloader.reload(who.who()).await.map(Json).map_err(|error| match error {
-        ReloadError::Files(Unfit::NeedsRestart { .. }) => {
-            Failure::new(StatusCode::CONFLICT, "needs_restart", error.to_string())
-        }
-        ReloadError::Files(Unfit::Faulty(_)) | ReloadError::Rules(_) => {
-            Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration_faults", error.to_string())
-        }
-        ReloadError::NoFile => Failure::new(StatusCode::CONFLICT, "no_file", error.to_string()),
+    state.reloader.reload(who.who()).await.map(Json).map_err(|error| {
+        let status = match &error {
+            ReloadError::Files(Unfit::NeedsRestart { .. }) | ReloadError::NoFile => StatusCode::CONFLICT,
+            ReloadError::Files(Unfit::Faulty(_)) | ReloadError::Rules(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Failure::new(status, error.code(), error.to_string())
     })
 }

@@ -71,8 +71,17 @@ impl From<HandError> for Failure {
 
 impl From<QueryRejection> for Failure {
     fn from(rejection: QueryRejection) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad_query", rejection.body_text())
+        Self::new(StatusCode::BAD_REQUEST, "bad_query", query_fault(&rejection.body_text()))
     }
+}
+
+/// What is wrong with which parameter; what stands in front of it is axum's, and how an unknown one is told serde's.
+fn query_fault(text: &str) -> String {
+    let text = text.split_once(": ").map_or(text, |(_, fault)| fault);
+    let Some((_, told)) = text.split_once("unknown field ") else { return text.to_owned() };
+    let mut names = told.split('`').skip(1).step_by(2);
+    let unknown = names.next().unwrap_or_default();
+    format!("{unknown}: no parameter of this path; write {}", names.collect::<Vec<_>>().join(", "))
 }
 
 impl From<JsonRejection> for Failure {
@@ -95,5 +104,27 @@ impl From<JsonRejection> for Failure {
 impl From<PathRejection> for Failure {
     fn from(rejection: PathRejection) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_path", rejection.body_text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_a_query_is_one_sentence() {
+        for (told, want) in [
+            ("Failed to deserialize query string: limit: write 1 to 1000", "limit: write 1 to 1000"),
+            (
+                "Failed to deserialize query string: foo: unknown field `foo`, expected one of `state`, `limit`, `cursor`",
+                "foo: no parameter of this path; write state, limit, cursor",
+            ),
+            (
+                "Failed to deserialize query string: unknown field `a`, expected `limit` or `cursor`",
+                "a: no parameter of this path; write limit, cursor",
+            ),
+        ] {
+            assert_eq!(query_fault(told), want);
+        }
     }
 }

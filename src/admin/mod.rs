@@ -56,6 +56,7 @@ use crate::sender::route::Routes;
 use crate::setup::{InForce, Reloader};
 use crate::store::{SharedStore, Spool};
 use crate::telemetry::{Health, Metrics, Recent, Spans};
+pub use auth::Refusals;
 use failure::Failure;
 
 /// What the operators' listener shows.
@@ -89,6 +90,8 @@ pub struct AdminState {
     pub spans: Spans,
     /// What the probes show.
     pub health: Arc<Health>,
+    /// What of refused requests is told.
+    pub refusals: Arc<Refusals>,
 }
 
 impl AdminState {
@@ -175,6 +178,11 @@ fn new_id() -> String {
     uuid::Uuid::now_v7().simple().to_string()
 }
 
+/// Of an id in a path or in a body.
+fn unknown_app() -> Failure {
+    Failure::new(StatusCode::NOT_FOUND, "unknown_app", "no app of this id is configured")
+}
+
 async fn no_such_path() -> Failure {
     Failure::new(StatusCode::NOT_FOUND, "not_found", "nothing here; the console is at /, the API under /api/v1")
 }
@@ -201,20 +209,22 @@ async fn with_request_ids(request: Request, next: Next) -> Response {
 
 /// How much of a list, and from where.
 #[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Part {
-    /// At most so many items, 1 to 1000; more is taken for 1000.
-    #[param(value_type = Option<i64>, minimum = 1, maximum = 4294967295u32, default = 100)]
+    /// At most so many items.
+    #[param(value_type = Option<i64>, minimum = 1, maximum = 1000, default = 100)]
     #[serde(default, deserialize_with = "some_items")]
     limit: Option<u32>,
     /// `next` of the page before.
     cursor: Option<String>,
 }
 
-/// A page of no items is nobody's wish: it would never come to an end.
+/// So many as a page holds: one of no items would never come to an end. Whose fault says nothing of types; the field's name is put in front.
 fn some_items<'de, D: Deserializer<'de>>(field: D) -> Result<Option<u32>, D::Error> {
-    let limit = u32::deserialize(field)?;
-    if limit == 0 { Err(D::Error::custom("limit: write 1 to 1000")) } else { Ok(Some(limit)) }
+    let text = String::deserialize(field)?;
+    let limit = text.parse().ok().filter(|limit| (1..=Part::MOST).contains(limit));
+    limit.map(Some).ok_or_else(|| D::Error::custom(format_args!("write 1 to {}", Part::MOST)))
 }
 
 impl Part {
@@ -222,7 +232,7 @@ impl Part {
     const MOST: u32 = 1000;
 
     fn limit(&self) -> u32 {
-        self.limit.unwrap_or(Self::DEFAULT).min(Self::MOST)
+        self.limit.unwrap_or(Self::DEFAULT)
     }
 
     fn from(&self) -> Option<Cursor> {

@@ -72,7 +72,7 @@ pub(super) fn demanding(scope: Scope, mut routes: OpenApiRouter<AdminState>) -> 
 pub(super) fn document(probes: utoipa::openapi::OpenApi, prefix: &str, api: utoipa::openapi::OpenApi) -> Value {
     let mut whole = Outline::openapi().merge_from(probes).nest(prefix, api);
     let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
-        "A token of `[admin] tokens`. Each scope includes those before it: `read`, `push`, `admin`. Where no token is configured, a client \
+        "A token of `[admin] tokens`. Each scope includes those before it: `metrics`, `read`, `push`, `admin`. Where no token is configured, a client \
          on the gateway's own machine needs none, and nobody else is let in.",
     ));
     let components = whole.components.get_or_insert_default();

@@ -73,7 +73,7 @@ impl ChatPatch {
         }
     }
 
-    /// What it changes of a chat, for the trail.
+    /// What it changes of a chat, for the trail; nothing where it says what is so already.
     fn told(&self, before: &ChatStatus, was_held: bool) -> Map<String, Value> {
         let Self { weight, paused, dead, held, muted } = self;
         let told = [
@@ -83,13 +83,14 @@ impl ChatPatch {
             ("held", held.map(|to| from_to(was_held, to))),
             ("muted", muted.map(|to| from_to(before.muted, to))),
         ];
-        told.into_iter().filter_map(|(what, told)| Some((what.to_owned(), told?))).collect()
+        let told = told.into_iter().filter_map(|(what, told)| Some((what.to_owned(), told?)));
+        told.filter(|(_, told)| told["from"] != told["to"]).collect()
     }
 }
 
 /// Changes a chat
 ///
-/// Answers it as it is then. What is set wins over the configuration until it is set back to null.
+/// Answers it as it is then. Where it is so already nothing changes, and no change is told. What is set wins over the configuration until it is set back to null.
 #[utoipa::path(
     patch,
     path = "/chats/{app}/{*chat}",
@@ -100,7 +101,7 @@ impl ChatPatch {
     responses(
         (status = 200, description = "The chat", body = ChatItem),
         (status = 400, description = "`bad_body`, `bad_path`"),
-        (status = 404, description = "`unknown_chat`: it is not configured and holds nothing"),
+        (status = 404, description = "`unknown_app`; `unknown_chat`: it is not configured and holds nothing"),
         (status = 413, description = "`bad_body`: too large"),
         (status = 415, description = "`bad_body`: not sent as JSON"),
         (status = 503, description = "`store_unavailable`")
@@ -115,7 +116,11 @@ pub(super) async fn chat(
     let (Path((app, chat)), Object(patch)) = (path?, body?);
     let patch = patch.checked()?;
     let (before, app_hold) = (known(&state, &app, &chat).await?, hold_of_app(&state, &app, &chat));
-    let told = Value::Object(patch.told(&before, app_hold.is_some() || own_hold(&before).is_some()));
+    let told = patch.told(&before, app_hold.is_some() || own_hold(&before).is_some());
+    if told.is_empty() {
+        return shown(&state, &app, &chat).await.map(Json);
+    }
+    let told = Value::Object(told);
     let of = MessageKey::new(&app, &chat, "", "");
     let ChatPatch { weight, paused, dead, held, muted } = patch;
     let tuning = Tuning {

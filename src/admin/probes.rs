@@ -108,7 +108,7 @@ async fn takes(spool: &Spool) -> bool {
     path = "/metrics",
     operation_id = "metrics",
     tag = "probes",
-    security((), ("token" = ["read"])),
+    security((), ("token" = ["metrics"])),
     responses(
         (status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text"),
         (status = 401, description = "`token_required`: no token; `token_unknown`: none of the gateway's"),
@@ -117,7 +117,7 @@ async fn takes(spool: &Spool) -> bool {
 )]
 pub(super) async fn metrics(State(state): State<AdminState>, request: Request) -> Response {
     if let Err(denied) = auth::admit_scraper(&state.settings().admin.tokens, &request) {
-        return denied.into_response();
+        return auth::turn_away(&state, denied, &request, None);
     }
     // With the store away the gauges keep their last values; `store_errors` tells.
     if state.metrics.is_due(Instant::now()) {

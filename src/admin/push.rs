@@ -5,20 +5,22 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::{Extension, Json};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tracing::info;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::auth::Operator;
 use super::{AdminState, Failure};
 use crate::model::Outcome;
 use crate::push::status::{counts, whole};
@@ -94,6 +96,7 @@ pub(super) enum TaskItem {
 )]
 pub(super) async fn post(
     State(state): State<AdminState>,
+    Extension(who): Extension<Operator>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Vec<TaskItem>>), Failure> {
@@ -117,9 +120,12 @@ pub(super) async fn post(
     let ids: Vec<String> = tasks.iter().map(|task| task.id.clone()).collect();
     if let Some(Via::Kafka) = via {
         let tasks = tasks.into_iter().zip(raw).map(|(task, raw)| (task, raw.get().as_bytes().to_vec())).collect();
-        return by_kafka(&state, ids, tasks).await;
+        return by_kafka(&state, &who, ids, tasks).await;
     }
-    let taken = state.desk.take(tasks.into_iter().map(|task| (task, Source::Http)).collect()).await?;
+    let source = || Source::Http { by: who.name.clone() };
+    let taken = state.desk.take(tasks.into_iter().map(|task| (task, source())).collect()).await?;
+    let new = taken.iter().filter(|taken| **taken == Taken::Owned).count();
+    info!(by = who.name, tasks = ids.len(), new, "push tasks were handed over");
     let items = items(&state, &ids, &taken).await?;
     let refused = taken.iter().enumerate().find_map(|(n, taken)| match taken {
         Taken::Refused(fault) => Some((n, fault)),
@@ -256,6 +262,7 @@ fn refused(faults: &[(usize, TaskFault)]) -> Failure {
 /// Writes tasks to the topic, in one transaction.
 async fn by_kafka(
     state: &AdminState,
+    who: &Operator,
     ids: Vec<String>,
     tasks: Vec<(Task, Vec<u8>)>,
 ) -> Result<(StatusCode, Json<Vec<TaskItem>>), Failure> {
@@ -264,6 +271,8 @@ async fn by_kafka(
         return Err(Failure::new(StatusCode::BAD_REQUEST, "no_kafka", text));
     };
     kafka.hand_over(tasks).await?;
+    // The topic names nobody: this line is all that does.
+    info!(by = who.name, tasks = ids.len(), first = ids.first(), "push tasks were written to the topic");
     let item = |task_id| TaskItem::Written { task_id, state: Outcome::Queued, via: "kafka" };
     Ok((StatusCode::ACCEPTED, Json(ids.into_iter().map(item).collect())))
 }

@@ -25,13 +25,15 @@ const CONFIRM: &str = "/confirm";
 /// Which deliveries of a task, and how much of them.
 // Not flattened: serde would hand `limit` over as a text then.
 #[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Which {
     /// Those in this state alone.
     #[param(value_type = Option<Outcome>)]
     state: Option<String>,
-    /// At most so many items, 1 to 1000; more is taken for 1000.
-    #[param(value_type = Option<i64>, minimum = 0, maximum = 4294967295u32, default = 100)]
+    /// At most so many items.
+    #[param(value_type = Option<i64>, minimum = 1, maximum = 1000, default = 100)]
+    #[serde(default, deserialize_with = "super::some_items")]
     limit: Option<u32>,
     /// `next` of the page before.
     cursor: Option<String>,

@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracing::{error, info};
 use utoipa::ToSchema;
 
+use super::auth::Operator;
 use super::object::Object;
 use super::{AdminState, Failure};
 use crate::alarms::{Alarm, Kind};
@@ -62,6 +63,7 @@ pub(super) struct LateReplyTaken {
 )]
 pub(super) async fn post(
     State(state): State<AdminState>,
+    Extension(who): Extension<Operator>,
     headers: HeaderMap,
     body: Result<Object<LateReply>, Failure>,
 ) -> Result<Json<LateReplyTaken>, Failure> {
@@ -93,7 +95,7 @@ pub(super) async fn post(
         .replies(route.as_ref().map_err(|why| *why), &late.messages, &format!("{}.", late.seq))
         .map_err(|error| Failure::new(StatusCode::BAD_REQUEST, "bad_message", format!("messages: {error}")))?;
     let Replies { deliveries, summary, lines: dropped } = replies;
-    let mut lines = vec![origin.line(Stage::Answered, json!({"seq": late.seq, "replies": summary}))];
+    let mut lines = vec![origin.line(Stage::Answered, json!({"seq": late.seq, "by": who.name, "replies": summary}))];
     let lost: Vec<Value> = dropped.iter().map(|line| line.detail["delivery"].clone()).collect();
     lines.extend(dropped);
     let answer = LateAnswer {
@@ -126,7 +128,8 @@ pub(super) async fn post(
     };
     span.tell("result", word);
     let [app, chat_id, sender_key, msg_id] = origin.key.parts();
-    info!(request_id = origin.request_id, app, chat_id, sender_key, msg_id, seq = late.seq, word, "late answer");
+    let by = who.name;
+    info!(by, request_id = origin.request_id, app, chat_id, sender_key, msg_id, seq = late.seq, word, "late answer");
     Ok(Json(LateReplyTaken { state: word }))
 }
 

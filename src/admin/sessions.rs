@@ -13,7 +13,7 @@ use tracing::info;
 use utoipa::ToSchema;
 
 use super::auth::Operator;
-use super::{AdminState, Failure, new_id};
+use super::{AdminState, Failure, new_id, unknown_app};
 use crate::config::settings;
 use crate::model::{SessionKey, SessionTurn};
 use crate::store::{ChangeKind, Line};
@@ -74,7 +74,8 @@ pub(super) async fn get(State(state): State<AdminState>, named: Named) -> Result
 
 /// Forgets it
 ///
-/// In the store and in the archive; what is under way meanwhile does not bring it back.
+/// In the store and in the archive; what is under way meanwhile does not bring it back, nor where there was nothing to forget: that is a
+/// 404, so the same again is one too.
 #[utoipa::path(
     delete,
     path = "/sessions/{app}/{chat}/{sender}",
@@ -86,9 +87,9 @@ pub(super) async fn get(State(state): State<AdminState>, named: Named) -> Result
         ("sender" = String, Path, description = "Sender key")
     ),
     responses(
-        (status = 204, description = "It is forgotten, if there was one"),
+        (status = 204, description = "It is forgotten"),
         (status = 400, description = "`bad_path`"),
-        (status = 404, description = "`unknown_app`"),
+        (status = 404, description = "`unknown_app`; `unknown_session`: there is none, or none any more"),
         (status = 503, description = "`store_unavailable`")
     )
 )]
@@ -99,17 +100,32 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, Failure> {
     let Path((app, chat, sender)) = named?;
     let (bounds, key) = find(&state, &app, &chat, &sender)?;
-    // A session that a chat shares is of no sender.
-    let change = Line::change(new_id(), ChangeKind::SessionForgotten, who.who(), key.line_key(""), json!({}));
+    let is_there = is_there(&state, &key).await?;
+    // A session that a chat shares is of no sender. That there was nothing to forget is no change, but it is forgotten all the same:
+    // a line of it may be on its way to the archive.
+    let change = || Line::change(new_id(), ChangeKind::SessionForgotten, who.who(), key.line_key(""), json!({}));
+    let change = is_there.then(change);
     state.store.forget_session(&key, bounds.keep.max(FORGOTTEN_FOR), change).await?;
-    info!(by = who.name, %app, chat_id = %chat, sender_key = %sender, "a session was forgotten on demand");
-    Ok(StatusCode::NO_CONTENT)
+    info!(by = who.name, %app, chat_id = %chat, sender_key = %sender, is_there, "a session was forgotten on demand");
+    if is_there {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let text = "nothing is remembered of this member in this chat; if there was a session, it is forgotten by now";
+    Err(Failure::new(StatusCode::NOT_FOUND, "unknown_session", text))
+}
+
+/// Whether anything is remembered. With the archive away it is taken to be: that is no reason not to forget.
+async fn is_there(state: &AdminState, key: &SessionKey) -> Result<bool, Failure> {
+    let remembered = state.store.session(key).await?;
+    if remembered.found {
+        return Ok(true);
+    }
+    Ok(state.records.archived(key, remembered.forgotten, 1).await.map_or(true, |archived| archived.is_some()))
 }
 
 /// The app's bounds, and the session's name: in an app whose chats share theirs, every sender's is the chat's.
 fn find(state: &AdminState, app: &str, chat: &str, sender: &str) -> Result<(settings::Session, SessionKey), Failure> {
-    let missing = || Failure::new(StatusCode::NOT_FOUND, "unknown_app", "app: none of the configured ones");
-    let bounds = state.settings().apps.get(app).ok_or_else(missing)?.session.clone();
+    let bounds = state.settings().apps.get(app).ok_or_else(unknown_app)?.session.clone();
     let key = bounds.key(app, chat, sender);
     Ok((bounds, key))
 }

@@ -13,6 +13,7 @@ use crate::records::{Scope, Stats};
 
 /// Which day, and of what.
 #[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Which {
     /// A day of the records' zone, such as `2026-11-29`; today where none is named.
@@ -22,8 +23,8 @@ pub(super) struct Which {
     app: Option<String>,
     /// Of the chats of this id alone.
     chat: Option<String>,
-    /// At most so many items, 1 to 1000; more is taken for 1000.
-    #[param(value_type = Option<i64>, minimum = 1, maximum = 4294967295u32, default = 100)]
+    /// At most so many items.
+    #[param(value_type = Option<i64>, minimum = 1, maximum = 1000, default = 100)]
     #[serde(default, deserialize_with = "super::some_items")]
     limit: Option<u32>,
     /// `next` of the page before.

@@ -139,6 +139,8 @@ pub(super) async fn put(
 }
 
 /// Forgets a member: user id and contact
+///
+/// What is under way meanwhile does not bring any of it back, nor where nothing was known: that is a 404, so the same again is one too.
 #[utoipa::path(
     delete,
     path = "/users/{app}/{*sender}",
@@ -148,7 +150,7 @@ pub(super) async fn put(
     responses(
         (status = 204, description = "Nothing is known any more"),
         (status = 400, description = "`bad_path`"),
-        (status = 404, description = "`unknown_app`"),
+        (status = 404, description = "`unknown_app`; `unknown_user`: nothing is known of this member, or nothing any more"),
         (status = 503, description = "`store_unavailable`")
     )
 )]
@@ -159,17 +161,23 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, Failure> {
     let (app, sender) = known(&state, who)?;
     let (member, of) = (MemberKey::new(&app, &sender), MessageKey::new(&app, "", &sender, ""));
-    let change = Line::change(new_id(), ChangeKind::UserForgotten, operator.who(), of, json!({}));
+    let Profile { user, contact, .. } = state.store.members().read_profile(&member).await?;
+    // That nothing was known is no change; forgotten it is all the same, for the sake of what is under way.
+    let is_known = user.is_some() || !contact.is_empty();
+    let change = is_known.then(|| Line::change(new_id(), ChangeKind::UserForgotten, operator.who(), of, json!({})));
     let was_known = state.store.members().forget_profile(&member, FORGOTTEN_FOR, change).await?;
     state.store.drop_note(&Note::contact(&app, &sender), None).await?;
     info!(by = operator.name, app, sender_key = sender, was_known, "an operator forgot a member");
-    Ok(StatusCode::NO_CONTENT)
+    if is_known || was_known {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(Failure::new(StatusCode::NOT_FOUND, "unknown_user", "nothing is known of this member, or nothing any more"))
 }
 
 fn known(state: &AdminState, who: Who) -> Result<(String, String), Failure> {
     let Path((app, sender)) = who?;
     if !state.settings().apps.contains_key(&app) {
-        return Err(Failure::new(StatusCode::NOT_FOUND, "unknown_app", "no app of this id is configured"));
+        return Err(super::unknown_app());
     }
     Ok((app, sender))
 }

@@ -57,9 +57,9 @@ impl Parts {
         let records = records.telling_results(settings.kafka.is_some());
         let copies = Arc::new(Copies::new(settings.database.zone.clone()));
         let in_force = InForce::new(settings)?;
-        let reloader = Arc::new(Reloader::new(in_force.clone(), file, store.clone()));
         let settings = in_force.settings();
         let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
+        let reloader = Arc::new(Reloader::new(in_force.clone(), file, store.clone(), metrics.clone()));
         let clients =
             Clients { robots: sender::channel::http_client(&settings.sender)?, actions: action::http_client()? };
         let (alarms, notifier) =
@@ -116,6 +116,7 @@ impl Parts {
             kafka,
             spans,
             health,
+            refusals: Arc::default(),
         }
     }
 }

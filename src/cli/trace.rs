@@ -184,10 +184,11 @@ fn told(stage: &Map<String, Value>, owner: &str, zone: &Zone) -> String {
     said.collect::<Vec<_>>().join(", ")
 }
 
-/// One of a list: `{id, digest}` is a reply.
+/// One of a list: `{id, digest}` is a reply, without its digest below scope `admin`.
 fn named(item: &Value) -> String {
     match (item["id"].as_str(), item["digest"].as_str(), item.as_str()) {
         (Some(id), Some(digest), _) => format!("{id} ({digest})"),
+        (Some(id), None, _) => id.to_owned(),
         (_, _, Some(text)) => text.to_owned(),
         _ => item.to_string(),
     }
@@ -208,7 +209,7 @@ mod tests {
                 {"at": "2026-11-29T15:59:59.990Z", "stage": "accepted", "request_id": "r1"},
                 {"at": "2026-11-29T16:00:00.002Z", "stage": "duplicate", "request_id": "r2"},
                 {"at": "2026-11-29T16:00:00.002Z", "stage": "handled", "request_id": "r1", "rule": "command:query",
-                    "reason": null, "redelivered": false, "elapsed_ms": 7, "replies": [{"id": "r1.0", "digest": "d0"}]},
+                    "reason": null, "redelivered": false, "elapsed_ms": 7, "replies": [{"id": "r1.0", "digest": "d0"}, {"id": "r1.1"}]},
                 {"at": "2026-11-29T16:00:01.502Z", "stage": "settled", "request_id": "r1", "delivery": "r1.0",
                     "state": "dead", "errcode": 40008, "latency_ms": 1512, "next_at": 1_796_000_000_000_i64},
             ],
@@ -225,7 +226,7 @@ reason    rejected
 time                            after  stage      what
 2026-11-29 23:59:59.990 +08:00         accepted
 2026-11-30 00:00:00.002 +08:00  12 ms  duplicate  request_id r2
-2026-11-30 00:00:00.002 +08:00   0 ms  handled    rule command:query, elapsed 7 ms, replies r1.0 (d0)
+2026-11-30 00:00:00.002 +08:00   0 ms  handled    rule command:query, elapsed 7 ms, replies r1.0 (d0) r1.1
 2026-11-30 00:00:01.502 +08:00  1.5 s  settled    delivery r1.0, state dead, errcode 40008, latency 1.5 s, next 2026-11-30 08:53:20.000 +08:00
 
 1.5 s from the first to the last, times in Asia/Shanghai

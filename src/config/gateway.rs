@@ -190,17 +190,24 @@ fn admin(t: &mut Table) -> Admin {
     Admin { listen, tokens }
 }
 
+/// Who is named so in trails: whoever asks from this machine without a token, signals the process, or writes its files.
+const NOBODY: [&str; 3] = ["loopback", "signal", "watch"];
+
 fn admin_token(t: &mut Table, listen: SocketAddr) -> Option<AdminToken> {
     let name = t.filled("name");
     let secret = t.secret("secret");
-    let scope = t.word("scope", &[("read", Scope::Read), ("push", Scope::Push), ("admin", Scope::Admin)]);
+    let scopes = [Scope::Metrics, Scope::Read, Scope::Push, Scope::Admin];
+    let scope = t.word("scope", &scopes.map(|scope| (scope.as_str(), scope)));
+    if let Some(name) = name.as_deref().filter(|name| NOBODY.contains(name)) {
+        t.fault("name", format!("{name:?} is what trails call who has no token: give this one a name of its own"));
+    }
     let name = t.require("name", name, "say whose token this is, for the logs");
     let secret = t.require("secret", secret, "write the bearer text, best as \"${NAME}\"");
     if !listen.ip().is_loopback() && secret.as_ref().is_some_and(|secret| is_below(GUESSED, secret)) {
         let why = format!("is shorter than {GUESSED} characters, and {listen} can be reached from other machines");
         t.fault("secret", format!("{why}: make one by `{NEW_SECRET}`"));
     }
-    let scope = t.require("scope", scope, "write \"read\", \"push\" or \"admin\"");
+    let scope = t.require("scope", scope, "write \"metrics\", \"read\", \"push\" or \"admin\"");
     Some(AdminToken { name: name?, secret: secret?, scope: scope? })
 }
 

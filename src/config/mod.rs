@@ -8,6 +8,7 @@
 //!   they name;
 //! - `gateway`, `alarms`, `report`, `kafka`, `telemetry`, `app`, `kind`, `rules`, `action`, `route`: the parts of the files; `strength`: of secrets; `memory`: the check of P1 across them;
 //! - `around`: as much as one app's callbacks need;
+//! - `difference`: what a file says otherwise than before;
 //! - [`mod@reference`]: every key, in words;
 //! - [`settings`]: the result.
 
@@ -16,6 +17,7 @@ mod alarms;
 mod alone;
 mod app;
 mod around;
+mod difference;
 mod expand;
 mod faults;
 mod files;
@@ -49,6 +51,7 @@ pub use alone::alone;
 use app::AppFile;
 pub(crate) use app::ROBOT_PACE;
 pub use around::load_around;
+pub use difference::difference;
 use expand::Environment;
 use faults::Ledger;
 pub use faults::{Fault, Faults, FileRead};

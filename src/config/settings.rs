@@ -120,6 +120,8 @@ pub struct AdminToken {
 /// Each scope includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
+    /// See the metrics, and nothing of anybody.
+    Metrics,
     /// Look.
     Read,
     /// Look and push.
@@ -132,6 +134,7 @@ impl Scope {
     /// Its word in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Metrics => "metrics",
             Self::Read => "read",
             Self::Push => "push",
             Self::Admin => "admin",

@@ -86,7 +86,10 @@ impl Maker<'_> {
             detail: detail.as_object().cloned().unwrap_or_default(),
         };
         let replies = json!([{"id": id, "digest": content_digest(&body)}]);
-        let told = json!({"task": task.id, "type": task.kind, "source": source.told(), "replies": replies});
+        let mut told = json!({"task": task.id, "type": task.kind, "source": source.told(), "replies": replies});
+        if let Some(by) = source.by() {
+            told["by"] = by.into();
+        }
         let mut lines = vec![line(Stage::Pushed, told)];
         let weight = route.as_ref().map_or(1, |route| route.weight);
         let fate = match route {

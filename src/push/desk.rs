@@ -28,7 +28,10 @@ use crate::telemetry::{Span, SpanOf, Telemetry};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// `POST /api/v1/push`.
-    Http,
+    Http {
+        /// Whose token it came with, by name.
+        by: String,
+    },
     /// A record of a topic.
     Kafka {
         /// Which topic.
@@ -44,15 +47,23 @@ impl Source {
     /// As trails show it: `http`, `kafka:<topic>/<partition>/<offset>`.
     pub(super) fn told(&self) -> String {
         match self {
-            Self::Http => "http".to_owned(),
+            Self::Http { .. } => "http".to_owned(),
             Self::Kafka { topic, partition, offset } => format!("kafka:{topic}/{partition}/{offset}"),
+        }
+    }
+
+    /// Who handed it over, where the way names anybody: who writes a topic its brokers know.
+    pub(super) fn by(&self) -> Option<&str> {
+        match self {
+            Self::Http { by } => Some(by),
+            Self::Kafka { .. } => None,
         }
     }
 
     /// Its word in metrics.
     fn word(&self) -> &'static str {
         match self {
-            Self::Http => "http",
+            Self::Http { .. } => "http",
             Self::Kafka { .. } => "kafka",
         }
     }
@@ -135,7 +146,14 @@ impl Desk {
         spans.iter_mut().zip(&taken).for_each(|(span, taken)| span.tell("result", taken.word()));
         for ((task, source), taken) in tasks.iter().zip(&taken) {
             self.telemetry.metrics.task(source.word(), taken.word());
-            debug!(task_id = task.id, app = task.app, source = source.told(), taken = taken.word(), "a task came");
+            debug!(
+                task_id = task.id,
+                app = task.app,
+                source = source.told(),
+                by = source.by(),
+                taken = taken.word(),
+                "a task came"
+            );
         }
         Ok(taken)
     }

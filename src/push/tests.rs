@@ -67,8 +67,12 @@ impl World {
 
     fn pushes(&self, task: &Task, now: i64) -> Vec<NewPush> {
         let maker = Maker { settings: &self.settings, routes: &self.routes, now };
-        (0..task.total()).map(|n| maker.push(task, &Source::Http, n)).collect()
+        (0..task.total()).map(|n| maker.push(task, &http(), n)).collect()
     }
+}
+
+fn http() -> Source {
+    Source::Http { by: "shop".to_owned() }
 }
 
 fn text(content: &str) -> Value {
@@ -320,7 +324,7 @@ fn walk(world: &World, tasks: &[(Task, Source)], opened: &[Opened], mut room: im
 
 fn tasks(world: &World, tasks: &[(&str, Value)]) -> Vec<(Task, Source)> {
     let read = |(id, target): &(&str, Value)| world.read(&task(json!({"task_id": id, "target": target}))).unwrap();
-    tasks.iter().map(|task| (read(task), Source::Http)).collect()
+    tasks.iter().map(|task| (read(task), http())).collect()
 }
 
 #[test]

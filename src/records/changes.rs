@@ -42,7 +42,8 @@ pub struct ChangeItem {
     /// The member, by sender key.
     pub sender: Option<String>,
     /// `chat`: `{what: {from, to}}`, `from` as it was when this was asked for, null for what the files say; `user`: the fields, never what they
-    /// say; `delivery`: which one, the `action`, `resent_as`; `configuration`: the files, in which process.
+    /// say; `delivery`: which one, the `action`, `resent_as`; `configuration`: the files, and of those that changed the keys; or `refused` and
+    /// how many faults; in which process.
     #[schema(value_type = Object)]
     pub detail: Map<String, Value>,
 }

@@ -26,7 +26,7 @@ pub enum ChangeKind {
     SessionForgotten,
     /// A delivery was ended by hand: which, and how.
     Delivery,
-    /// Another configuration is in force: which files, in which process.
+    /// Another configuration is in force, or was refused: which files, in which process.
     Configuration,
 }
 

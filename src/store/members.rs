@@ -93,8 +93,9 @@ pub trait Members: Send + Sync {
     /// Changes a profile; `false` where it was forgotten meanwhile ([`ProfileChange::upon`]).
     async fn change_profile(&self, change: ProfileChange) -> Result<bool>;
 
-    /// Forgets a member, whole; answers whether anything was known. That it was is known for `keep`.
-    async fn forget_profile(&self, member: &MemberKey, keep: Duration, change: Line) -> Result<bool>;
+    /// Forgets a member, whole; answers whether anything was known. That it was is known for `keep`, and told by the
+    /// `change`'s line, where there is one.
+    async fn forget_profile(&self, member: &MemberKey, keep: Duration, change: Option<Line>) -> Result<bool>;
 
     /// Counts a message of a member in a chat, over any window of the rate.
     async fn admit(&self, knock: Knock) -> Result<Admitted>;

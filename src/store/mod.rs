@@ -152,8 +152,8 @@ pub trait Store: Send + Sync + 'static {
     async fn session(&self, key: &SessionKey) -> Result<Remembered>;
 
     /// Forgets a session: when that was is known for `keep`, so that nothing older is looked for, and a `forgotten` line is left
-    /// for the archive beside the `change`'s own.
-    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Line) -> Result<()>;
+    /// for the archive beside the `change`'s own, where there is one to tell.
+    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Option<Line>) -> Result<()>;
 
     /// Queues a late answer, once per seq.
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered>;

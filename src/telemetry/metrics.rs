@@ -43,6 +43,16 @@ struct Kind {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Code {
+    code: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReloadResult {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Reason {
     reason: &'static str,
 }
@@ -87,6 +97,8 @@ pub struct Metrics {
     kafka: Family<Kind, Gauge>,
     results_told: Counter,
     spans: Family<Kind, Counter>,
+    api_refused: Family<Code, Counter>,
+    reloads: Family<ReloadResult, Counter>,
 }
 
 /// Upper bounds in seconds: an ack takes microseconds, a paced reply minutes.
@@ -126,6 +138,8 @@ impl Default for Metrics {
             kafka: Family::default(),
             results_told: Counter::default(),
             spans: Family::default(),
+            api_refused: Family::default(),
+            reloads: Family::default(),
         };
         new.name_counters();
         new.name_histograms();
@@ -174,6 +188,16 @@ impl Metrics {
             "spans",
             "Spans by what became of them (exported; dropped: the collector was away or too slow)",
             self.spans.clone(),
+        );
+        r.register(
+            "api_refused",
+            "Requests to the admin listener that were turned away, by code",
+            self.api_refused.clone(),
+        );
+        r.register(
+            "reloads",
+            "Times that the configuration was read again, by what came of it (taken, unchanged, refused)",
+            self.reloads.clone(),
         );
         r.register("replayed", "Spooled messages that the store took", self.replayed.clone());
     }
@@ -239,6 +263,12 @@ impl Metrics {
             for kind in kinds {
                 family.get_or_create(&Kind { kind }).inc_by(0);
             }
+        }
+        for code in ["loopback_only", "foreign_host", "foreign_origin", "token_unknown", "scope_too_small"] {
+            self.api_refused.get_or_create(&Code { code }).inc_by(0);
+        }
+        for result in ["taken", "unchanged", "refused"] {
+            self.reloads.get_or_create(&ReloadResult { result }).inc_by(0);
         }
     }
 }
@@ -375,6 +405,14 @@ impl Metrics {
     /// So many spans left, or did not.
     pub fn spans(&self, kind: &'static str, spans: usize) {
         self.spans.get_or_create(&Kind { kind }).inc_by(spans as u64);
+    }
+    /// A request to the admin listener was turned away.
+    pub fn api_refused(&self, code: &'static str) {
+        self.api_refused.get_or_create(&Code { code }).inc();
+    }
+    /// The configuration was read again.
+    pub fn reloaded(&self, result: &'static str) {
+        self.reloads.get_or_create(&ReloadResult { result }).inc();
     }
     /// The OpenMetrics text.
     pub fn render(&self) -> String {

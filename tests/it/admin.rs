@@ -122,7 +122,7 @@ async fn what_did_not_end_well_is_listed_newest_first_in_pages() {
         desk.life(&format!("m{n}"), &format!("r{n}"), state).await;
     }
     desk.flush().await;
-    let unknown = desk.only("/api/v1/deliveries?state=unknown&limit=5000").await;
+    let unknown = desk.only("/api/v1/deliveries?state=unknown&limit=1000").await;
     let at = unknown["at"].as_str().expect("a time").to_owned();
     assert!(at.ends_with('Z') && at.len() == "2026-11-29T08:00:00.000Z".len(), "{at}");
     let expected = json!({"id": "r0.0", "app": "support", "chat": "wrA", "msg_id": "m0", "request_id": "r0",
@@ -176,12 +176,24 @@ async fn wrong_questions_get_the_one_shape_of_error() {
         ("/api/v1/chats?limit=0", "bad_query"),
         ("/api/v1/deliveries?limit=0", "bad_query"),
         ("/api/v1/stats?limit=0", "bad_query"),
+        ("/api/v1/stats?limit=1001", "bad_query"),
+        ("/api/v1/chats?app=corp", "bad_query"),
+        ("/api/v1/push/t1?limit=1.5", "bad_query"),
+        ("/api/v1/messages/m1?foo=1", "bad_query"),
         ("/api/v1/stats?date=", "bad_query"),
         ("/api/v1/chats?cursor=!", "bad_cursor"),
         ("/api/v1/deliveries?cursor=bnVsbA", "bad_cursor"),
         ("/api/v1/messages/%FF", "bad_path"),
     ] {
         assert_eq!(code(desk.get(path).await, StatusCode::BAD_REQUEST).await, expected, "{path}");
+    }
+    for (query, told) in [
+        ("foo=1", "foo: no parameter of this path; write state, limit, cursor"),
+        ("limit=0", "limit: write 1 to 1000"),
+        ("limit=1.5", "limit: write 1 to 1000"),
+    ] {
+        let answer: Value = desk.get(&format!("/api/v1/deliveries?{query}")).await.json().await.expect("json");
+        assert_eq!(answer["error"]["message"], told);
     }
     for path in ["/livez", "/api/v1/chats"] {
         let response = desk.http.post(format!("http://{}{path}", desk.address)).send().await.expect("an answer");
@@ -204,6 +216,11 @@ async fn with_tokens_the_api_wants_one_and_probes_and_local_metrics_do_not() {
     for (token, status) in [("two", StatusCode::OK), ("tw", StatusCode::UNAUTHORIZED)] {
         let request = desk.http.get(format!("http://{}/api/v1/chats", desk.address)).bearer_auth(token);
         assert_eq!(request.send().await.expect("an answer").status(), status, "{token}");
+    }
+    let counted = desk.get("/metrics").await.text().await.expect("a text");
+    for (code, times) in [("token_required", 2), ("token_unknown", 1), ("scope_too_small", 0)] {
+        let line = format!("wecom_gateway_api_refused_total{{code=\"{code}\"}} {times}\n");
+        assert!(counted.contains(&line), "{line}: {counted}");
     }
 }
 

@@ -382,6 +382,10 @@ async fn a_late_answer_reaches_its_own_chat_once(on: On) {
     }
     world.fence("c1", "u1").await;
     world.ends("l1", "delivered").await;
+    let trail = world.api("messages/l1", |_| true).await;
+    let stages = trail["items"][0]["stages"].as_array().unwrap();
+    let by = stages.iter().filter(|stage| stage["stage"] == "answered").map(|stage| &stage["by"]);
+    assert_eq!(by.collect::<Vec<_>>(), [&json!("loopback"); 2], "{trail}");
     assert_eq!(world.texts("c1"), ["[c1 u1 1] late", "[c1 u1 2] late"]);
     assert_eq!(world.texts("c2"), [""; 0]);
     world.end().await;

@@ -204,18 +204,38 @@ impl Served {
         std::fs::write(&self.file, text.replace(from, to)).unwrap();
     }
 
-    /// Waits until the trail of changes has the one that was taken, this way.
-    async fn tells_of(&self, via: &str) {
+    /// Waits until the trail of changes ends with so many, all of them this way; tells them.
+    async fn tells_of(&self, via: &str, most: usize) -> Vec<Value> {
         let url = format!("http://{}/api/v1/changes", self.gateway.admin);
-        let list = loop {
+        let items = loop {
             let list: Value = reqwest::get(&url).await.unwrap().json().await.unwrap();
-            if list["items"] != json!([]) {
-                break list;
+            let items = list["items"].as_array().unwrap();
+            if items.len() >= most {
+                break items.clone();
             }
         };
-        let item = &list["items"][0];
-        assert_eq!((&list["items"][1], &item["via"], &item["by"]), (&Value::Null, &json!(via), &json!(via)));
-        assert_eq!(item["detail"]["changed"], json!(["apps/support.toml"]));
+        assert_eq!(items.len(), most, "{items:?}");
+        for item in &items {
+            assert_eq!((&item["kind"], &item["via"], &item["by"]), (&json!("configuration"), &json!(via), &json!(via)));
+        }
+        items.iter().map(|item| item["detail"].clone()).collect()
+    }
+
+    /// What `GET /configuration` tells of later files that were not taken.
+    async fn refusal(&self) -> Value {
+        let url = format!("http://{}/api/v1/configuration", self.gateway.admin);
+        let shown: Value = reqwest::get(&url).await.unwrap().json().await.unwrap();
+        shown["last_refusal"].clone()
+    }
+
+    /// How often files were read again, by what came of it.
+    async fn reloads(&self) -> [u64; 3] {
+        let url = format!("http://{}/metrics", self.gateway.admin);
+        let text = reqwest::get(&url).await.unwrap().text().await.unwrap();
+        ["taken", "unchanged", "refused"].map(|result| {
+            let name = format!("wecom_gateway_reloads_total{{result=\"{result}\"}} ");
+            text.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
+        })
     }
 
     async fn answers(&self, msg_id: &str, text: &str) {
@@ -233,10 +253,22 @@ async fn a_hangup_reads_it_again_and_a_fault_is_logged() {
         served.gateway.signal(Signal::HUP);
         served.gateway.says("a new configuration is in force").await;
         served.answers("m2", "new: word").await;
-        served.tells_of("signal").await;
+        let taken = &served.tells_of("signal", 1).await[0];
+        assert_eq!(taken["changed"], json!(["apps/support.toml"]));
+        assert_eq!(taken["keys"], json!({"apps/support.toml": {"commands[echo].action.text": "changed"}}));
         served.change("bot_names", "bot_nmaes");
         served.gateway.signal(Signal::HUP);
         served.gateway.says("did you mean").await;
+        let refused = &served.tells_of("signal", 2).await[0];
+        assert_eq!((&refused["refused"], &refused["faults"]), (&json!("configuration_faults"), &json!(1)), "{refused}");
+        let refusal = served.refusal().await;
+        assert_eq!((&refusal["by"], &refusal["faults"]), (&json!("signal"), &json!(1)));
+        assert!(refusal["message"].as_str().unwrap().contains("did you mean \"bot_names\"?"), "{refusal}");
+        assert_eq!(served.reloads().await, [1, 0, 1]);
+        served.change("bot_nmaes", "bot_names");
+        served.gateway.signal(Signal::HUP);
+        served.gateway.says("nothing changed").await;
+        assert_eq!((served.refusal().await, served.reloads().await), (Value::Null, [1, 1, 1]));
     };
     timeout(TEST, test).await.expect("within its time");
 }
@@ -251,7 +283,8 @@ async fn watched_files_are_taken_as_they_change() {
         served.change("old: ", "new: ");
         served.gateway.says("a new configuration is in force").await;
         served.answers("m1", "new: word").await;
-        served.tells_of("watch").await;
+        let told = served.tells_of("watch", 2).await;
+        assert_eq!((&told[0]["changed"], &told[1]["faults"]), (&json!(["apps/support.toml"]), &json!(1)));
     };
     timeout(TEST, test).await.expect("within its time");
 }

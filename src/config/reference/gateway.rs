@@ -85,10 +85,13 @@ const TOKENS: Section = section(
         ),
         key(
             "scope",
-            words("`\"read\"`, `\"push\"` or `\"admin\"`", "`\"read\"`、`\"push\"` 或 `\"admin\"`"),
+            words(
+                "`\"metrics\"`, `\"read\"`, `\"push\"` or `\"admin\"`",
+                "`\"metrics\"`、`\"read\"`、`\"push\"` 或 `\"admin\"`",
+            ),
             Needed("\"admin\""),
-            "What it may do; each includes the one before.",
-            "可以做什么；后者包含前者。",
+            "What it may do; each includes the one before. `metrics` reads `/metrics` alone; `read` sees what members say.",
+            "可以做什么；后者包含前者。`metrics` 只能读 `/metrics`；`read` 看得到成员说的话。",
         ),
     ],
     "Who may ask. None: loopback clients only.",

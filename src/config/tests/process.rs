@@ -97,6 +97,11 @@ fn wrong_types_and_forms() {
         ("server = { deadline = \"0s\" }", "server.deadline", &["longer"]),
         ("admin = { tokens = 1 }", "admin.tokens", &["[[tokens]]"]),
         ("admin = { tokens = [1] }", "admin.tokens[0]", &["a table"]),
+        (
+            "admin = { tokens = [{ name = \"watch\", secret = \"s\", scope = \"read\" }] }",
+            "admin.tokens[0].name",
+            &["\"watch\"", "a name of its own"],
+        ),
         ("store = { backend = \"reids\" }", "store.backend", &["did you mean \"redis\"", "\"embedded\", \"redis\""]),
         ("store = { shards = 0 }", "store.shards", &["1 to 99"]),
         ("store = { shards = 100 }", "store.shards", &["1 to 99"]),

@@ -160,7 +160,7 @@ impl Store for Watched {
     async fn session(&self, key: &SessionKey) -> Result<Remembered> {
         self.inner.session(key).await
     }
-    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Line) -> Result<()> {
+    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Option<Line>) -> Result<()> {
         self.inner.forget_session(key, keep, change).await
     }
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {

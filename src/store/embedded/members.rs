@@ -22,9 +22,9 @@ impl Members for EmbeddedStore {
         self.db.step(move |step| self::change(step, &change)).await
     }
 
-    async fn forget_profile(&self, member: &MemberKey, keep: Duration, change: Line) -> Result<bool> {
+    async fn forget_profile(&self, member: &MemberKey, keep: Duration, change: Option<Line>) -> Result<bool> {
         let member = member.clone();
-        self.db.step(move |step| step.journal([&change]).and_then(|()| forget(step, &member, keep))).await
+        self.db.step(move |step| step.journal(&change).and_then(|()| forget(step, &member, keep))).await
     }
 
     async fn admit(&self, knock: Knock) -> Result<Admitted> {

@@ -248,9 +248,9 @@ impl Store for EmbeddedStore {
         self.db.step(move |step| session::read(step, key.as_str())).await?.read()
     }
 
-    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Line) -> Result<()> {
+    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Option<Line>) -> Result<()> {
         let key = key.clone();
-        self.db.step(move |step| session::forget(step, &key, keep, &change)).await
+        self.db.step(move |step| session::forget(step, &key, keep, change.as_ref())).await
     }
 
     async fn answer_late(&self, answer: LateAnswer) -> Result<Answered> {

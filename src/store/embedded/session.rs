@@ -50,8 +50,8 @@ pub(super) fn write(step: &Step<'_>, exchange: &Exchange, body: &str) -> Result<
     step.journal(line)
 }
 
-/// Leaves nothing of it but when that was, a line that says so to the archive, and the `change`'s own.
-pub(super) fn forget(step: &Step<'_>, key: &SessionKey, keep: Duration, change: &Line) -> Result<()> {
+/// Leaves nothing of it but when that was, a line that says so to the archive, and the `change`'s own, where there is one.
+pub(super) fn forget(step: &Step<'_>, key: &SessionKey, keep: Duration, change: Option<&Line>) -> Result<()> {
     // Later than the time before even where the clock went back: whoever read it meanwhile must see that it changed.
     let mut replace = step.sql(
         "INSERT INTO sessions (key, body, expires_at, forgotten, ends) VALUES (?1, '{}', ?2, ?3, 0) ON CONFLICT (key) DO UPDATE
@@ -59,5 +59,5 @@ pub(super) fn forget(step: &Step<'_>, key: &SessionKey, keep: Duration, change: 
     )?;
     replace.execute(params![key.as_str(), step.after(keep), step.now])?;
     step.note(Stage::Forgotten, "", key.line_key("").as_str(), "{}")?;
-    step.journal([change])
+    step.journal(change)
 }

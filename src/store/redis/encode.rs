@@ -130,8 +130,8 @@ fn exchange(exchange: Option<&Exchange>) -> Result<[String; 6]> {
 }
 
 /// For `forget_session.lua`.
-pub(super) fn forgotten(key: &SessionKey, keep: Duration, change: &Line) -> Args {
-    vec![key.as_str().to_owned(), ttl(keep), change.to_string()]
+pub(super) fn forgotten(key: &SessionKey, keep: Duration, change: Option<&Line>) -> Args {
+    vec![key.as_str().to_owned(), ttl(keep), change.map(Line::to_string).unwrap_or_default()]
 }
 
 /// For `answer_late.lua`.

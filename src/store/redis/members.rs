@@ -105,8 +105,10 @@ impl Members for RedisStore {
         }
     }
 
-    async fn forget_profile(&self, member: &MemberKey, keep: Duration, change: Line) -> Result<bool> {
-        self.note_change(change).await?;
+    async fn forget_profile(&self, member: &MemberKey, keep: Duration, change: Option<Line>) -> Result<bool> {
+        if let Some(change) = change {
+            self.note_change(change).await?;
+        }
         let forget = ["forget".to_owned(), encode::ttl(keep)];
         let (user, contact) = tokio::try_join!(
             self.on_key(&scripts::WRITE_USER, keys::user(member), &forget),

@@ -283,8 +283,8 @@ impl Store for RedisStore {
         decode::session(self.single(&scripts::SESSION, &key.lane(), vec![key.as_str().to_owned()]).await?)
     }
 
-    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Line) -> Result<()> {
-        let args = encode::forgotten(key, keep, &change);
+    async fn forget_session(&self, key: &SessionKey, keep: Duration, change: Option<Line>) -> Result<()> {
+        let args = encode::forgotten(key, keep, change.as_ref());
         self.single(&scripts::FORGET_SESSION, &key.lane(), args).await.map(drop)
     }
 

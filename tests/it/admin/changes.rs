@@ -4,7 +4,10 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use wecom_gateway::config::settings::Scope;
-use wecom_gateway::model::Outcome;
+use wecom_gateway::model::{Outcome, Role, SessionKey, SessionTurn};
+use wecom_gateway::records::exchange;
+use wecom_gateway::records::trail::Recorded;
+use wecom_gateway::store::{Line, Stage};
 
 use super::code;
 use super::desk::Desk;
@@ -39,18 +42,29 @@ async fn every_change_is_told_with_who_made_it() {
     };
     send(Method::PATCH, "chats/support/wrA", r#"{"weight": 50, "paused": true}"#).await;
     send(Method::PATCH, "chats/support/wrA", r#"{"weight": null, "paused": null, "dead": false, "muted": true}"#).await;
+    // It is so already: no change, no line.
+    send(Method::PATCH, "chats/support/wrA", r#"{"weight": null, "paused": null, "dead": false, "muted": true}"#).await;
     let put = r#"{"user_id": "u-7", "contact": {"name": "王五", "phone": "13800138000", "remark": null}}"#;
     send(Method::PUT, "users/support/wmA", put).await;
     send(Method::PUT, "users/support/wmA", r#"{"user_id": null}"#).await;
     send(Method::DELETE, "users/support/wmA", "").await;
+    let turn = SessionTurn { role: Role::User, text: "你好".into(), name: None };
+    let key = SessionKey::of_sender("support", "wrA", "wmA").line_key("m");
+    let line = Line { stage: Stage::Exchanged, request_id: "r".into(), key, detail: exchange(&[turn], None) };
+    desk.state.records.write(vec![Recorded::parse(&format!("1\t{line}")).expect("a line")]).await.expect("writes");
     send(Method::DELETE, "sessions/support/wrA/wmA", "").await;
+    // There is nothing any more: no change, no line.
+    for (path, expected) in [("sessions/support/wrA/wmA", "unknown_session"), ("users/support/wmA", "unknown_user")] {
+        let answer = desk.send_body(Method::DELETE, &format!("/api/v1/{path}"), "").await;
+        assert_eq!(code(answer, StatusCode::NOT_FOUND).await, expected);
+    }
     desk.life("m1", "r1", Outcome::Unknown).await;
     desk.flush().await;
     send(Method::POST, "deliveries/r1.0", r#"{"action": "discard"}"#).await;
     desk.flush().await;
     let both = json!({"weight": {"from": null, "to": 50}, "paused": {"from": false, "to": true}});
     let back = json!({"weight": {"from": 50, "to": null}, "paused": {"from": true, "to": false},
-        "dead": {"from": false, "to": false}, "muted": {"from": false, "to": true}});
+        "muted": {"from": false, "to": true}});
     let fields = json!({"user_id": "set", "contact.name": "set", "contact.phone": "set", "contact.remark": "removed"});
     let ended = json!({"delivery": "r1.0", "action": "discard", "resent_as": null});
     let expected = [
@@ -105,6 +119,7 @@ async fn a_wrong_question_is_told_what_is_wrong() {
         ("from=yesterday", "bad_query"),
         ("from=2026-11-29", "bad_query"),
         ("limit=0", "bad_query"),
+        ("kind=chat", "bad_query"),
         ("cursor=!", "bad_cursor"),
     ] {
         let answer = desk.get(&format!("/api/v1/changes?{query}")).await;

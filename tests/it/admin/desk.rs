@@ -84,7 +84,7 @@ impl Desk {
             desk: Arc::new(push::Desk::new(store.clone(), in_force.clone(), Telemetry::unheard())),
             hands: Arc::new(Hands::new(store.clone(), records.clone(), in_force.clone())),
             holds: Arc::new(Holds::new(store.clone())),
-            reloader: Arc::new(Reloader::new(in_force.clone(), None, store.clone())),
+            reloader: Arc::new(Reloader::new(in_force.clone(), None, store.clone(), Arc::default())),
             store,
             spool: None,
             records,
@@ -95,6 +95,7 @@ impl Desk {
             kafka: None,
             spans: Default::default(),
             health: Arc::default(),
+            refusals: Arc::default(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
         let address = listener.local_addr().expect("bound");

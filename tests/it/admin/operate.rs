@@ -90,6 +90,8 @@ async fn who_is_unknown_is_not_found() {
     let desk = Desk::open().await;
     let response = desk.send_body(Method::PATCH, "/api/v1/chats/support/wrX", r#"{"paused": true}"#).await;
     assert_eq!(code(response, StatusCode::NOT_FOUND).await, "unknown_chat");
+    let response = desk.send_body(Method::PATCH, "/api/v1/chats/nope/wrA", r#"{"paused": true}"#).await;
+    assert_eq!(code(response, StatusCode::NOT_FOUND).await, "unknown_app");
     let response = desk.send_body(Method::POST, "/api/v1/deliveries/r9.0", r#"{"action": "discard"}"#).await;
     assert_eq!(code(response, StatusCode::NOT_FOUND).await, "unknown_delivery");
 }

@@ -30,6 +30,7 @@ async fn a_token_opens_it_and_no_other() {
         let tokens = json!([
             {"name": "ops", "secret": "right-token", "scope": "admin"},
             {"name": "eyes", "secret": "looking-token", "scope": "read"},
+            {"name": "prometheus", "secret": "figures-token", "scope": "metrics"},
         ]);
         let world = World::with(On::Embedded, &["c1"], Options::default(), |_, scenario| {
             scenario.set("admin", "tokens", tokens)
@@ -46,6 +47,9 @@ async fn a_token_opens_it_and_no_other() {
         browser.write("input[type=password]", "wrong-token").await;
         browser.click("登录").await;
         browser.says("令牌不对").await;
+        browser.write("input[type=password]", "figures-token").await;
+        browser.click("登录").await;
+        browser.says("这个令牌的权限不够，控制台至少要 read").await;
         browser.write("input[type=password]", "looking-token").await;
         browser.click("登录").await;
         // Whoever may only look is offered nothing that would be refused, and is told why.
@@ -134,6 +138,9 @@ async fn what_operators_changed_is_told_with_who() {
         let browser = Browser::open("zh-CN").await;
         browser.page(&world, "changes").await;
         browser.says("没有变更").await;
+        // Of what an action was asked a session is kept.
+        world.say("c1", "u1", "m1", "/query 1").await;
+        world.ends("m1", "delivered").await;
         assert_eq!(world.patch("c1", &json!({"weight": 42, "muted": true})).await.0, 200);
         assert_eq!(world.patch("c2", &json!({"paused": true})).await.0, 200);
         let put = json!({"user_id": "u-7", "contact": {"name": "王五", "phone": null}});
@@ -323,6 +330,13 @@ async fn the_configuration_is_shown_without_secrets_and_read_again() {
         browser.click_in("dialog", "Reload").await;
         browser.says("did you mean \"bot_names\"?").await;
         browser.picture("config-fault").await;
+        // Whoever comes later sees it too.
+        browser.page(&world, "apps").await;
+        browser.says("/callback/support").await;
+        browser.page(&world, "config").await;
+        browser.says("later changes were refused").await;
+        browser.says("did you mean \"bot_names\"?").await;
+        browser.picture("config-refused").await;
         std::fs::write(&file, text.replace("小助手", "大助手")).unwrap();
         browser.click("Reload").await;
         browser.click_in("dialog", "Reload").await;
@@ -335,6 +349,13 @@ async fn the_configuration_is_shown_without_secrets_and_read_again() {
         browser.click("Reload").await;
         browser.click_in("dialog", "Reload").await;
         browser.says("workers: only after a restart").await;
+        world.api("changes", |list| list["items"].as_array().is_some_and(|items| items.len() == 3)).await;
+        browser.page(&world, "changes").await;
+        for words in ["A configuration was refused, faults: 1", "apps/support.toml: bot_names changed", "workers added"]
+        {
+            browser.says(words).await;
+        }
+        browser.picture("changes-configuration").await;
         browser.page(&world, "apps").await;
         browser.says("/callback/support").await;
         browser.page(&world, "config").await;

@@ -126,8 +126,14 @@ async fn what_is_described_is_what_is_routed() {
 
 #[tokio::test]
 async fn the_scope_that_is_told_is_the_one_that_is_needed() {
-    let desk = Desk::with(vec![("read", Scope::Read), ("push", Scope::Push), ("admin", Scope::Admin)]).await;
-    let scopes = ["read", "push", "admin"];
+    let desk = Desk::with(vec![
+        ("metrics", Scope::Metrics),
+        ("read", Scope::Read),
+        ("push", Scope::Push),
+        ("admin", Scope::Admin),
+    ])
+    .await;
+    let scopes = ["metrics", "read", "push", "admin"];
     for (method, path, operation) in operations(&admin::description()) {
         let Some(told) = operation["security"][0]["token"][0].as_str() else { continue };
         let needed = scopes.iter().position(|scope| *scope == told).expect("a scope");
@@ -161,6 +167,9 @@ async fn a_running_gateway_answers_as_it_is_described() {
         world.fake.script(&key("c1"), [Answer::Errcode(40008).into()]);
         world.say("c1", "u1", "m1", "/echo hi").await;
         world.ends("m1", "dead").await;
+        // Of what an action was asked a session is kept.
+        world.say("c1", "u2", "m2", "/query 1").await;
+        world.ends("m2", "delivered").await;
         let task = json!({"task_id": "t1", "app": APP, "target": {"chats": ["c1", "nowhere"]},
             "message": {"msgtype": "text", "text": {"content": "hi"}}});
         // Each of these holds the answer against the description.
@@ -190,9 +199,13 @@ async fn a_running_gateway_answers_as_it_is_described() {
             (Method::PUT, "users/support/u1", json!({"user_id": "u-7", "contact": {"name": "王五"}}), 200),
             (Method::GET, "users/support/u1", Value::Null, 200),
             (Method::DELETE, "users/support/u1", Value::Null, 204),
+            (Method::DELETE, "users/support/u1", Value::Null, 404),
             (Method::GET, "users/none/u1", Value::Null, 404),
             (Method::GET, "sessions/support/c1/u1", Value::Null, 200),
-            (Method::DELETE, "sessions/support/c1/u1", Value::Null, 204),
+            (Method::DELETE, "sessions/support/c1/u2", Value::Null, 204),
+            (Method::DELETE, "sessions/support/c1/u2", Value::Null, 404),
+            (Method::GET, "chats?limit=1001", Value::Null, 400),
+            (Method::PATCH, "chats/none/c1", json!({"weight": 7}), 404),
             (
                 Method::POST,
                 "replies",

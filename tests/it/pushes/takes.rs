@@ -46,8 +46,8 @@ async fn a_task_is_sent_once_however_often_it_comes(on: On) {
     assert_eq!(stages, ["pushed", "settled"], "{item}");
     let pushed = &item["stages"][0];
     assert_eq!(
-        (&pushed["task"], &pushed["type"], &pushed["source"]),
-        (&json!(id), &json!("order_shipped"), &json!("http"))
+        (&pushed["task"], &pushed["type"], &pushed["source"], &pushed["by"]),
+        (&json!(id), &json!("order_shipped"), &json!("http"), &json!("loopback"))
     );
     let delivery = stands["items"][0]["id"].as_str().unwrap();
     for other in [delivery, item["request_id"].as_str().unwrap()] {

@@ -138,7 +138,7 @@ pub async fn a_binding_is_replaced_and_undone(fixture: &dyn Fixture) {
 pub async fn a_member_is_forgotten_whole(fixture: &dyn Fixture) {
     let store = fixture.store();
     let forget = async |sender| {
-        store.members().forget_profile(&member(sender), LONG, changed("forgotten")).await.expect("forgets")
+        store.members().forget_profile(&member(sender), LONG, Some(changed("forgotten"))).await.expect("forgets")
     };
     change(&store, user("u", UserChange::Bind { id: "u-7".into(), ttl: LONG, renew: Some(LONG) })).await;
     change(&store, contact("v", &[("name", fill("甲"))])).await;
@@ -162,7 +162,7 @@ pub async fn a_member_is_forgotten_whole(fixture: &dyn Fixture) {
 pub async fn what_was_under_way_when_a_member_was_forgotten_is_not_kept(fixture: &dyn Fixture) {
     let store = fixture.store();
     let before = profile(&store, "u").await.forgotten;
-    store.members().forget_profile(&member("u"), LONG, changed("forgotten")).await.expect("forgets");
+    store.members().forget_profile(&member("u"), LONG, Some(changed("forgotten"))).await.expect("forgets");
     let late = ProfileChange { upon: before, contact: vec![("name".into(), set("甲"))], ..bind("u", "u-7", LONG) };
     assert!(!store.members().change_profile(late).await.expect("answers"));
     let known = profile(&store, "u").await;
@@ -170,7 +170,7 @@ pub async fn what_was_under_way_when_a_member_was_forgotten_is_not_kept(fixture:
     // Who read it after that, or did not ask, changes it; a second time is a later one.
     change(&store, ProfileChange { upon: known.forgotten, ..bind("u", "u-8", LONG) }).await;
     assert_eq!(profile(&store, "u").await.user_id(), Some("u-8"));
-    store.members().forget_profile(&member("u"), LONG, changed("forgotten")).await.expect("forgets");
+    store.members().forget_profile(&member("u"), LONG, Some(changed("forgotten"))).await.expect("forgets");
     assert!(profile(&store, "u").await.forgotten > known.forgotten);
     change(&store, user("u", UserChange::Renew(LONG))).await;
     change(&store, user("u", UserChange::Unbind)).await;
@@ -182,7 +182,7 @@ pub async fn what_was_under_way_when_a_member_was_forgotten_is_not_kept(fixture:
 pub async fn that_a_member_was_forgotten_ends_and_what_is_known_since_does_not(fixture: &dyn Fixture) {
     let store = fixture.store();
     for sender in ["u", "v"] {
-        store.members().forget_profile(&member(sender), SHORT, changed("forgotten")).await.expect("forgets");
+        store.members().forget_profile(&member(sender), SHORT, Some(changed("forgotten"))).await.expect("forgets");
     }
     change(&store, contact("u", &[("name", set("甲"))])).await;
     pass(SHORT + Duration::from_millis(5)).await;
@@ -196,7 +196,7 @@ pub async fn an_operators_change_of_a_member_leaves_its_line(fixture: &dyn Fixtu
     assert_eq!(entries(&store).await, [], "what is told by messages is no operator's");
     let put = ProfileChange { contact: vec![("name".into(), set("乙"))], ..bind("u", "u-7", LONG) };
     change(&store, ProfileChange { change: Some(changed("put")), ..put }).await;
-    store.members().forget_profile(&member("u"), LONG, changed("forgotten")).await.expect("forgets");
+    store.members().forget_profile(&member("u"), LONG, Some(changed("forgotten"))).await.expect("forgets");
     let left: Vec<_> = entries(&fixture.reopen().await).await.into_iter().map(|entry| entry.line).collect();
     assert_eq!(left, [changed("put"), changed("forgotten")]);
 }

@@ -185,7 +185,7 @@ pub async fn a_change_leaves_its_line(fixture: &impl Fixture) {
     for _ in 0..2 {
         tune(&store, all.clone()).await;
     }
-    store.forget_session(&session, LONG, changed("b")).await.expect("forgets");
+    store.forget_session(&session, LONG, Some(changed("b"))).await.expect("forgets");
     store.note_change(changed("c")).await.expect("notes");
     let other = fixture.reopen().await;
     let ids: Vec<_> = entries(&other).await.into_iter().map(|entry| entry.line).collect();

@@ -67,7 +67,7 @@ pub async fn a_forgotten_session_is_not_there_and_known_to_be_forgotten(fixture:
     let claimed = next(&store, "chat", "u1", "m1").await;
     let exchange = Some(said("u1", words("hi"), LONG));
     finish(&store, Commit { exchange, ..commit(&claimed, vec![]) }).await;
-    store.forget_session(&key("chat", "u1"), LONG, changed("forgotten")).await.expect("forgets");
+    store.forget_session(&key("chat", "u1"), LONG, Some(changed("forgotten"))).await.expect("forgets");
     let claimed = next(&store, "chat", "u1", "m2").await;
     let Remembered { session, found, forgotten } = claimed.remembered.clone();
     assert!(session == Session::default() && !found && forgotten > 0, "{:?}", claimed.remembered);
@@ -78,7 +78,7 @@ pub async fn a_forgotten_session_is_not_there_and_known_to_be_forgotten(fixture:
     let exchange = Exchange { forgotten, ..said("u1", words("again"), LONG) };
     finish(&store, Commit { exchange: Some(exchange), ..commit(&claimed, vec![]) }).await;
     assert_eq!(store.session(&key("chat", "u1")).await.expect("reads").session, words("again"));
-    store.forget_session(&key("chat", "u1"), LONG, changed("forgotten")).await.expect("forgets");
+    store.forget_session(&key("chat", "u1"), LONG, Some(changed("forgotten"))).await.expect("forgets");
     let after = store.session(&key("chat", "u1")).await.expect("reads");
     assert!(after.session == Session::default() && after.forgotten > forgotten, "{after:?}");
 }
@@ -86,7 +86,7 @@ pub async fn a_forgotten_session_is_not_there_and_known_to_be_forgotten(fixture:
 pub async fn what_was_under_way_when_it_was_forgotten_is_not_remembered(fixture: &impl Fixture) {
     let store = fixture.store();
     let claimed = next(&store, "chat", "u1", "m1").await;
-    store.forget_session(&key("chat", "u1"), LONG, changed("forgotten")).await.expect("forgets");
+    store.forget_session(&key("chat", "u1"), LONG, Some(changed("forgotten"))).await.expect("forgets");
     let exchange = Some(said("u1", words("older words"), LONG));
     let done = Commit { exchange, ..commit(&claimed, vec![reply("m1", "chat", 0, "yes")]) };
     assert_eq!(finish(&store, done).await, Committed::Done);
@@ -97,7 +97,7 @@ pub async fn what_was_under_way_when_it_was_forgotten_is_not_remembered(fixture:
 
 pub async fn that_it_was_forgotten_outlives_what_is_said_after(fixture: &impl Fixture) {
     let store = fixture.store();
-    store.forget_session(&key("chat", "u1"), LONG, changed("forgotten")).await.expect("forgets");
+    store.forget_session(&key("chat", "u1"), LONG, Some(changed("forgotten"))).await.expect("forgets");
     let claimed = next(&store, "chat", "u1", "m1").await;
     let exchange = Exchange { forgotten: claimed.remembered.forgotten, ..said("u1", words("new"), SHORT) };
     finish(&store, Commit { exchange: Some(exchange), ..commit(&claimed, vec![]) }).await;
@@ -108,7 +108,7 @@ pub async fn that_it_was_forgotten_outlives_what_is_said_after(fixture: &impl Fi
 
 pub async fn what_is_said_after_ends_in_its_own_time(fixture: &impl Fixture) {
     let store = fixture.store();
-    store.forget_session(&key("chat", "u1"), LONG, changed("forgotten")).await.expect("forgets");
+    store.forget_session(&key("chat", "u1"), LONG, Some(changed("forgotten"))).await.expect("forgets");
     for n in 0..2 {
         let claimed = next(&store, "chat", "u1", &format!("m{n}")).await;
         let Remembered { session, found, forgotten } = claimed.remembered.clone();

@@ -79,14 +79,23 @@ function told({ kind, detail }) {
 
 const value = (word) => (word === null ? t("as_configured") : meaning(String(word)));
 
+function keyChange(what) {
+  if (typeof what === "string") return t(`key_${what}`);
+  return what.to === undefined ? what : [String(what.from), " → ", el("strong", String(what.to))];
+}
+
 function fields(detail) {
   const named = (word) => Object.entries(detail).filter(([, what]) => what === word).map(([field]) => field.replace(/^contact\./, ""));
   return ["set", "removed"].map((word) => [t(`fields_${word}`), named(word)]).filter(([, names]) => names.length)
     .map(([word, names]) => `${word}: ${names.join(", ")}`).join(" · ");
 }
 
-function files({ changed = [], added = [], removed = [], needs_restart: later = [], host, process }) {
+function files({ changed = [], added = [], removed = [], needs_restart: later = [], keys = {}, refused, faults, host, process }) {
+  if (refused) return [t("change_refused", faults), el("div.under", `${host} · ${process}`)];
   const names = [...changed, ...added.map((name) => `+ ${name}`), ...removed.map((name) => `− ${name}`)];
-  return [t("change_configuration"), ` ${names.join(", ")}`, el("div.under", `${host} · ${process}`),
+  // Of a file as many lines as it has keys that say something else, the gateway's own file with nothing in front.
+  const lines = Object.entries(keys).flatMap(([file, of]) => Object.entries(of).map(([key, what]) =>
+    el("div.under", file.includes("/") && `${file}: `, `${key} `, keyChange(what))));
+  return [t("change_configuration"), ` ${names.join(", ")}`, lines, el("div.under", `${host} · ${process}`),
     later.length > 0 && el("div.under", t("needs_restart", later.join(", ")))];
 }

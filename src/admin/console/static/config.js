@@ -6,8 +6,10 @@ import { t } from "./words.js";
 
 export function config(main) {
   const body = el("div", { style: "display:grid;gap:1rem" }), told = el("div", { style: "display:contents" });
-  const refresh = region(body, () => get("configuration"), ({ files, needs_restart, read_at }) => [
+  const refresh = region(body, () => get("configuration"), ({ files, needs_restart, read_at, last_refusal: refused }) => [
     el("p.soft.small", { style: "margin:0" }, t("files_read", moment(read_at))),
+    refused && card(null, el("div.row", tag(t("reload_refused"), "bad"), el("span.soft.small", moment(refused.at), " · ", refused.by)),
+      el("ul", refused.message.split("\n").map((line) => el("li", line)))),
     needs_restart.length > 0 && card(null, el("div.row", tag(t("not_in_force"), "warn"), t("needs_restart", needs_restart.join(", ")))),
     ...(files.length ? files.map((file) => card(file.name, el("pre", el("code", file.text)))) : [card(null, empty(t("files_none"), ""))]),
   ].filter(Boolean));

@@ -23,12 +23,14 @@ function page() {
   return [Object.hasOwn(PAGES, name) ? name : "now", decodeURIComponent(rest.join("/"))];
 }
 
-// Shows the page once the API lets us in; a refused token leads to the login. Anything else is the page's to tell.
+// Shows the page once the API lets us in; a refused token leads to the login, and so does one that may see the metrics alone. Anything
+// else is the page's to tell.
 async function open() {
   try {
     await knock();
   } catch (error) {
     if (error.status === 401) return;
+    if (error.status === 403 && token.get()) return login("login_too_small");
   }
   // Times are told as statistics and `trace` tell them; without records, by this browser's clock.
   await get("stats?limit=1").then(({ zone }) => useZone(zone), () => {});
@@ -67,13 +69,13 @@ function useTheme(theme) {
   localStorage.setItem(THEME, theme);
 }
 
-function login() {
+function login(why = "login_refused") {
   isOpen = false;
   leave();
   leave = () => {};
   document.title = `${t("login")} · wecom-gateway`;
   const field = el("input", { type: "password", autocomplete: "current-password", "aria-label": t("token"), required: true });
-  const wrong = token.get() && el("div.tag.bad", { role: "alert" }, t("login_refused"));
+  const wrong = token.get() && el("div.tag.bad", { role: "alert" }, t(why));
   token.set("");
   const form = el("form.row", { onsubmit: (event) => { event.preventDefault(); token.set(field.value.trim()); open(); } },
     // For whatever keeps passwords: it wants to know whose.
@@ -87,5 +89,5 @@ const theme = localStorage.getItem(THEME);
 if (theme) useTheme(theme);
 useLanguage();
 addEventListener("hashchange", () => (isOpen ? draw() : open()));
-document.addEventListener("login-wanted", login);
+document.addEventListener("login-wanted", () => login());
 open();

@@ -9,7 +9,7 @@ const WORDS = {
   cancel: ["取消", "Cancel"], more: ["更多", "More"], refresh: ["刷新", "Refresh"], close: ["关闭", "Close"], all: ["全部", "All"],
   login: ["登录", "Log in"], logout: ["退出", "Log out"], token: ["令牌", "Token"],
   login_hint: ["填入 gateway.toml 里 [admin] tokens 的一个令牌。只保存在这个浏览器标签页里。", "Enter one of [admin] tokens of gateway.toml. It is kept in this browser tab only."],
-  login_refused: ["令牌不对", "No such token"], theme: ["明暗", "Theme"], language: ["English", "中文"],
+  login_refused: ["令牌不对", "No such token"], login_too_small: ["这个令牌的权限不够，控制台至少要 read", "This token's scope is too small: the console needs read"], theme: ["明暗", "Theme"], language: ["English", "中文"],
   forbidden: ["这个令牌的权限不够", "This token may not do that"],
 
   rate_in: ["收到回调 / 秒", "Callbacks / s"], rate_done: ["处理消息 / 秒", "Messages handled / s"], rate_out: ["送达 / 秒", "Delivered / s"],
@@ -52,7 +52,7 @@ const WORDS = {
   changes_short: ["变更…", "Changes…"], changes_of: ["{0} 最近的变更", "Last changes of {0}"], changes_none: ["没有变更", "No changes"], changes_none_hint: ["运维改过什么、谁改的，都在这里；半秒内的可能还没写入轨迹库，超过保留期的已经删除。", "What operators changed, and who, is told here. What happened within half a second may not be recorded yet; what is older than the records' retention is gone."],
   by_whom: ["按操作者过滤", "Filter by who"], since: ["从这天起", "Since that day"], who: ["谁", "Who"], of_what: ["对象", "Of"], what: ["改了什么", "What"], as_configured: ["配置的值", "as configured"],
   via_api: ["接口或控制台", "by API or console"], via_command: ["群内命令", "by a command in the chat"], via_signal: ["SIGHUP 信号", "by SIGHUP"], via_watch: ["文件变化（server.watch）", "files changed (server.watch)"],
-  change_user: ["成员资料", "Member's profile"], change_user_forgotten: ["忘记成员", "Member forgotten"], change_session_forgotten: ["清除会话", "Session forgotten"], change_delivery: ["人工了结", "Delivery settled"], change_configuration: ["新配置", "New configuration"],
+  change_user: ["成员资料", "Member's profile"], change_user_forgotten: ["忘记成员", "Member forgotten"], change_session_forgotten: ["清除会话", "Session forgotten"], change_delivery: ["人工了结", "Delivery settled"], change_configuration: ["新配置", "New configuration"], change_refused: ["新配置被拒绝，{0} 处错误", "A configuration was refused, faults: {0}"], key_added: ["新增", "added"], key_removed: ["删除", "removed"], key_changed: ["已改", "changed"],
   tuned_weight: ["权重", "Weight"], tuned_paused: ["暂停", "Paused"], tuned_dead: ["失效", "Dead"], tuned_muted: ["静音", "Muted"], fields_set: ["设置", "set"], fields_removed: ["删除", "removed"],
 
   callback_url: ["回调地址", "Callback path"], kind: ["类型", "Kind"], access_token: ["access_token", "access_token"], hold: ["停发", "Held"], held_no: ["没有", "no"], trusted_address: ["企业可信IP", "Trusted address"], trusted_ok: ["没有被拒绝过", "nothing refused"],
@@ -60,7 +60,7 @@ const WORDS = {
   accepted: ["接收", "accepted"], refused: ["拒绝", "refused"], apps_none: ["没有应用", "No apps"], apps_none_hint: ["在 apps/ 下放一个 <id>.toml，然后重新加载配置。", "Put a file <id>.toml into apps/, then reload the configuration."],
   strangers: ["发给不存在的应用", "To apps that don't exist"], token_good: ["有效，还剩 {0}", "good for {0}"], token_none: ["还没有", "none yet"], token_refused: ["被拒绝：{0}", "refused: {0}"], no_api: ["不用 API", "uses no API"], of_process: ["此进程", "this process"],
 
-  files_read: ["{0} 读到的文件。", "The files as they were read at {0}."], files_none: ["不是从文件启动的", "It was not started from files"], not_in_force: ["尚未生效", "not in force yet"], reload: ["重新加载", "Reload"], reload_ask: ["重新加载配置？", "Reload the configuration?"], reload_hint: ["全部文件都没有错误才会生效；否则一切照旧。", "It is taken only where no file has a fault; else everything stays as it is."],
+  files_read: ["{0} 读到的文件。", "The files as they were read at {0}."], files_none: ["不是从文件启动的", "It was not started from files"], not_in_force: ["尚未生效", "not in force yet"], reload_refused: ["之后的改动被拒绝", "later changes were refused"], reload: ["重新加载", "Reload"], reload_ask: ["重新加载配置？", "Reload the configuration?"], reload_hint: ["全部文件都没有错误才会生效；否则一切照旧。", "It is taken only where no file has a fault; else everything stays as it is."],
   reloaded_none: ["没有变化", "Nothing changed"], reloaded: ["已读入：{0}", "Taken: {0}"], needs_restart: ["{0}：重启后才生效，此前仍按原来的值工作。", "{0}: only after a restart; until then the gateway works by what they said before."], files_hint: ["密钥不显示；${…} 按文件里的写法显示。", "Secrets are blank; ${…} stands as in the file."], faults: ["没有生效，请修改：", "Not taken; mend these:"],
 };
 

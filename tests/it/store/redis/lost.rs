@@ -68,7 +68,7 @@ async fn know_every_script(store: &SharedStore) {
     store.answer_late(late("none", 0)).await.expect("answer");
     store.revive(&lane("warm")).await.expect("revive");
     store.session(&member()).await.expect("session");
-    store.forget_session(&SessionKey::of_chat(APP, "warm"), LONG, changed("warm")).await.expect("forget");
+    store.forget_session(&SessionKey::of_chat(APP, "warm"), LONG, Some(changed("warm"))).await.expect("forget");
     store.tune(tuning("warm")).await.expect("tune");
     operate(store, operation("warm", "none.0", "op")).await;
     store.chats(vec![lane("warm")]).await.expect("chats");
@@ -77,7 +77,7 @@ async fn know_every_script(store: &SharedStore) {
     let (member, members) = (MemberKey::new(APP, "warm"), store.members());
     members.change_profile(bound("warm")).await.expect("change");
     members.read_profile(&member).await.expect("read");
-    members.forget_profile(&member, LONG, changed("warm")).await.expect("forget");
+    members.forget_profile(&member, LONG, Some(changed("warm"))).await.expect("forget");
     members.admit(knock("warm", 1)).await.expect("admit");
     open_task(store, opening("warm", 1)).await;
     queue_push(store, new_push("warm", "warm", 0)).await;
@@ -253,7 +253,7 @@ async fn members(behind: &mut Behind) {
     behind.twice(async |store| store.members().change_profile(bound("u")).await).await;
     let profile = behind.twice(async |store| store.members().read_profile(&member).await).await;
     assert_eq!((profile.user_id(), profile.contact.len()), (Some("u-7"), 1));
-    behind.twice(async |store| store.members().forget_profile(&member, LONG, changed("gone")).await).await;
+    behind.twice(async |store| store.members().forget_profile(&member, LONG, Some(changed("gone"))).await).await;
     behind.twice(async |store| store.note_change(changed("noted")).await).await;
     let profile = behind.direct.members().read_profile(&member).await.expect("reads");
     assert!(profile.user.is_none() && profile.contact.is_empty() && profile.forgotten > Some(0), "{profile:?}");
@@ -271,7 +271,7 @@ async fn members(behind: &mut Behind) {
 async fn remembered(behind: &mut Behind) {
     let before = behind.twice(async |store| store.session(&member()).await).await;
     assert_eq!(before, Remembered::default());
-    behind.twice(async |store| store.forget_session(&member(), LONG, changed("forgotten")).await).await;
+    behind.twice(async |store| store.forget_session(&member(), LONG, Some(changed("forgotten"))).await).await;
     let after = behind.direct.session(&member()).await.expect("reads");
     assert!(!after.found && after.forgotten > 0 && after.session == Session::default(), "{after:?}");
 }
