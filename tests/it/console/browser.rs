@@ -149,11 +149,11 @@ impl Browser {
         self.call(&format!("/element/{id}/value"), json!({"text": text})).await.expect("written");
     }
 
-    /// What is in a file that the page saves, once it is there.
+    /// What is in a file that the page saves, which is not empty, once it is there.
     pub async fn saved(&self, name: &str) -> String {
         let (file, end) = (self.downloads.path().join(name), Instant::now() + PATIENCE);
-        // It has another name until it is whole.
-        while !file.exists() {
+        // It has another name until it is whole; its own one is kept free by an empty file meanwhile.
+        while !file.metadata().is_ok_and(|file| file.len() > 0) {
             assert!(Instant::now() < end, "not saved: {name}");
             tokio::task::yield_now().await;
         }
