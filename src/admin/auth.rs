@@ -100,7 +100,7 @@ pub(super) fn turn_away(state: &AdminState, denied: Denied, request: &Request, b
     denied.into_response()
 }
 
-/// What of refused requests is told: of each code the first at once, and then one in [`WINDOW`], with how many there were between.
+/// What of refused requests is told: of each code the first at once, and then one in five minutes, with how many there were between.
 #[derive(Debug, Default)]
 pub struct Refusals(Mutex<BTreeMap<&'static str, (Instant, u64)>>);
 

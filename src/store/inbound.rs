@@ -29,11 +29,11 @@ pub enum Enqueued {
     Duplicate,
     /// The lane holds `depth_limit` messages; nothing was stored.
     LaneFull,
-    /// The store holds [`Options::max_waiting`]; nothing was stored.
+    /// The store holds [`super::Options::max_waiting`]; nothing was stored.
     StoreFull,
 }
 
-/// A message whose worker never finished, [`Options::poison_after`] times.
+/// A message whose worker never finished, [`super::Options::poison_after`] times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Poisoned {
     /// Its request.

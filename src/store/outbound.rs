@@ -105,7 +105,7 @@ pub struct Settle {
     pub lines: Vec<Line>,
     /// For the next head of the lane: the step that goes on with it if its turn is still the first. `None` gives the lease back.
     pub go_on: Option<GoOn>,
-    /// See [`Commit::turn`].
+    /// See [`super::Commit::turn`].
     pub turn: Turn,
 }
 
