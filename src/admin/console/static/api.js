@@ -66,3 +66,14 @@ export function list(path) {
     return { items: page.items, more: Boolean(page.next) };
   };
 }
+
+// A list as far as it was brought: `items`, whether there are `more`, and `bring` for the next page.
+export function gathered(path) {
+  const next = list(path), all = { items: [], more: false };
+  all.bring = async () => {
+    const page = await next();
+    all.items.push(...page.items);
+    all.more = page.more;
+  };
+  return all;
+}

@@ -1,7 +1,7 @@
 // What operators changed, and who: all of it, or of one chat.
 
-import { get, list } from "./api.js";
-import { attempt, button, el, empty, head, midnight, moment, region, table, tag } from "./ui.js";
+import { gathered, get } from "./api.js";
+import { button, el, empty, head, midnight, moment, moreOf, region, table, tag } from "./ui.js";
 import { meaning, t } from "./words.js";
 
 // "#/changes/<app>/<chat>": an app's id holds no slash, a chat's may.
@@ -11,27 +11,21 @@ const query = (wanted) => new URLSearchParams(Object.entries(wanted).filter(([, 
 export function changes(main, wanted) {
   const cut = wanted.indexOf("/");
   const [app, chat] = cut < 0 ? [wanted, ""] : [wanted.slice(0, cut), wanted.slice(cut + 1)];
-  let shown = [], next, more = false;
+  let found;
   const by = el("input", { type: "search", placeholder: t("by_whom"), "aria-label": t("by_whom"), onchange: () => refresh() });
   const from = el("input", { type: "date", "aria-label": t("since"), title: t("since"), onchange: () => refresh() });
   const body = el("div"), box = el("section.card", body);
-  const refresh = region(body, load, () => rows());
+  const refresh = region(body, load, () => rows()), draw = () => body.replaceChildren(...rows());
 
   async function load() {
-    shown = [];
     const since = from.value && midnight(from.value).toISOString();
-    next = list(`changes?${query({ app, chat, by: by.value.trim(), from: since, limit: 100 })}`);
-    await bring();
-  }
-  async function bring() {
-    const page = await next();
-    shown.push(...page.items);
-    more = page.more;
+    found = gathered(`changes?${query({ app, chat, by: by.value.trim(), from: since, limit: 100 })}`);
+    await found.bring();
   }
 
   function rows() {
-    if (!shown.length) return empty(t("changes_none"), t("changes_none_hint"));
-    return [table(columns, shown), more && el("div.row", { style: "margin-top:.8rem" }, button(t("more"), async () => { await attempt(bring, ""); body.replaceChildren(...rows()); }))].filter(Boolean);
+    if (!found.items.length) return empty(t("changes_none"), t("changes_none_hint"));
+    return [table(columns, found.items), found.more && moreOf(found.bring, draw)].filter(Boolean);
   }
 
   const columns = [

@@ -2,7 +2,7 @@
 
 import { change, list, mayChange } from "./api.js";
 import { lastChanges } from "./changes.js";
-import { attempt, button, confirm, count, el, empty, head, region, span, table, tag } from "./ui.js";
+import { attempt, button, confirm, count, el, empty, head, moreOf, region, span, table, tag } from "./ui.js";
 import { meaning, mood, t } from "./words.js";
 
 const path = (chat) => `chats/${encodeURIComponent(chat.app)}/${encodeURIComponent(chat.chat)}`;
@@ -46,7 +46,7 @@ export function chats(main) {
     const fits = (chat) => (!busy.checked || !isQuiet(chat)) && (!words || [chat.app, chat.chat, chat.name ?? ""].some((text) => text.toLowerCase().includes(words)));
     const found = shown.filter(fits);
     return [found.length ? table(columns, found) : empty(t("nothing_matches"), t("nothing_matches_hint")),
-      more && el("div.row", { style: "margin-top:.8rem" }, button(t("more"), async () => { await attempt(bring, ""); draw(); }))].filter(Boolean);
+      more && moreOf(bring, draw)].filter(Boolean);
   }
 
   async function act(chat, body, done) {

@@ -1,7 +1,7 @@
 // What did not end well, to be settled by hand: one or many.
 
-import { change, list, mayChange } from "./api.js";
-import { attempt, button, confirm, el, empty, head, moment, region, table, tag, toast } from "./ui.js";
+import { change, gathered, mayChange } from "./api.js";
+import { button, confirm, el, empty, head, moment, moreOf, region, table, tag, toast } from "./ui.js";
 import { meaning, mood, t } from "./words.js";
 
 const STATES = ["", "unknown", "dead", "dropped"];
@@ -10,36 +10,30 @@ const ACTIONS = { resend: ["resend", "resend_hint", false], delivered: ["deliver
 
 export function settle(main, wanted) {
   const state = STATES.includes(wanted) ? wanted : "";
-  let shown = [], next, more = false;
+  let found;
   const chosen = new Set();
   const body = el("div"), box = el("section.card", body), many = el("div.row");
-  const refresh = region(body, load, () => rows());
+  const refresh = region(body, load, () => rows()), draw = () => body.replaceChildren(...rows());
 
   async function load() {
-    shown = [];
     chosen.clear();
-    next = list(`deliveries?limit=100${state && `&state=${state}`}`);
-    await bring();
-  }
-  async function bring() {
-    const page = await next();
-    shown.push(...page.items);
-    more = page.more;
+    found = gathered(`deliveries?limit=100${state && `&state=${state}`}`);
+    await found.bring();
   }
 
   function rows() {
     drawMany();
-    if (!shown.length) return empty(t("settle_none"), t("settle_none_hint"));
-    return [table(columns, shown), more && el("div.row", { style: "margin-top:.8rem" }, button(t("more"), async () => { await attempt(bring, ""); body.replaceChildren(...rows()); }))].filter(Boolean);
+    if (!found.items.length) return empty(t("settle_none"), t("settle_none_hint"));
+    return [table(columns, found.items), found.more && moreOf(found.bring, draw)].filter(Boolean);
   }
 
   function drawMany() {
-    const those = shown.filter((one) => chosen.has(one.id));
+    const those = found.items.filter((one) => chosen.has(one.id));
     const labels = Object.entries(ACTIONS).filter(([action]) => those.every((one) => mayBe(action, one)))
       .map(([action, [label, , danger]]) => button(t(label), () => act(action, those), danger ? "danger" : ""));
-    const all = button(t("select_all"), () => { shown.forEach((one) => chosen.add(one.id)); body.replaceChildren(...rows()); });
+    const all = button(t("select_all"), () => { found.items.forEach((one) => chosen.add(one.id)); draw(); });
     if (!mayChange()) return;
-    many.replaceChildren(...[chosen.size < shown.length && all, chosen.size > 0 && el("span.soft", t("selected", chosen.size)), ...(chosen.size ? labels : [])].filter(Boolean));
+    many.replaceChildren(...[chosen.size < found.items.length && all, chosen.size > 0 && el("span.soft", t("selected", chosen.size)), ...(chosen.size ? labels : [])].filter(Boolean));
   }
 
   async function act(action, deliveries) {

@@ -84,6 +84,9 @@ export function table(columns, rows) {
   return el("div.scroll", el("table.stacked", el("thead", el("tr", names)), el("tbody", rows.map(row))));
 }
 
+// Below a list that has more: brings it, and has the list drawn again.
+export const moreOf = (bring, draw) => el("div.row", { style: "margin-top:.8rem" }, button(t("more"), async () => { await attempt(bring, ""); draw(); }));
+
 export function facts(pairs) {
   const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return el("dl.facts", shown.map(([name, value]) => [el("dt", name), el("dd", value)]));
