@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::model::{Delivery, Lane, MessageKey, Outcome, first_id, now_ms, resend_id};
+use crate::model::{Delivery, Lane, MessageKey, Outcome, first_id, millis, new_id, now_ms, resend_id};
 use crate::push::is_set;
 use crate::records::{EndedDelivery, Records, RecordsError};
 use crate::setup::InForce;
@@ -210,7 +210,7 @@ impl Hands {
         let detail = json!({"delivery": id, "action": action.as_str(), "resent_as": resent_as});
         told.extend(detail.as_object().cloned().unwrap_or_default());
         told.insert("by".to_owned(), hand.by().into());
-        let operation = uuid::Uuid::now_v7().simple().to_string();
+        let operation = new_id();
         let change = hand.change(&operation, &key, detail);
         let ended = Line { stage: Stage::Operated, request_id, key, detail: told };
         let setup = self.in_force.now();
@@ -236,7 +236,7 @@ impl Hands {
         let settings = self.in_force.settings();
         let app = settings.apps.get(&ended.item.app).ok_or(HandError::UnknownApp)?;
         let now = now_ms();
-        let age = i64::try_from(app.max_reply_age.as_millis()).unwrap_or(i64::MAX);
+        let age = millis(app.max_reply_age);
         let expires_at = match &content.push {
             Some(_) if now > content.expires_at => return Err(HandError::Expired),
             Some(_) => content.expires_at,

@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 
 use crate::config::settings::{self, Settings};
 use crate::config::{self, Files, Unfit};
-use crate::model::{MessageKey, now_ms};
+use crate::model::{MessageKey, new_id, now_ms};
 use crate::rules::{RuleError, RuleSet};
 use crate::sender::route::Routes;
 use crate::store::{ChangeKind, Line, SharedStore, Turn, Who};
@@ -249,7 +249,7 @@ impl Reloader {
     async fn tell(&self, who: Who<'_>, mut detail: Value) {
         detail["host"] = rustix::system::uname().nodename().to_string_lossy().into();
         detail["process"] = std::process::id().into();
-        let id = uuid::Uuid::now_v7().simple().to_string();
+        let id = new_id();
         let line = Line::change(id, ChangeKind::Configuration, who, MessageKey::new("", "", "", ""), detail);
         if let Err(error) = self.store.note_change(line).await {
             warn!(by = who.by, %error, "who changed the configuration stands in this log alone");

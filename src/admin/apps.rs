@@ -11,9 +11,9 @@ use tracing::info;
 use utoipa::ToSchema;
 
 use super::auth::Operator;
-use super::{AdminState, Failure, new_id};
+use super::{AdminState, Failure, unknown_app, whole_ms};
 use crate::config::settings::{App, AppKind};
-use crate::model::MessageKey;
+use crate::model::{MessageKey, new_id};
 use crate::records::rfc3339;
 use crate::sender::token_state;
 use crate::store::{ChangeKind, Line, from_to};
@@ -123,7 +123,7 @@ pub(super) async fn retry(
     let Path(id) = path?;
     let settings = state.settings();
     let Some(app) = settings.apps.get(&id) else {
-        return Err(Failure::new(StatusCode::NOT_FOUND, "unknown_app", "no app has this name"));
+        return Err(unknown_app());
     };
     let Some(api) = app.api.as_ref().filter(|_| state.holds.reason(&id).is_some()) else {
         let text =
@@ -141,7 +141,7 @@ async fn item(state: &AdminState, app: &App) -> Result<AppItem, Failure> {
     let token = match &app.api {
         Some(api) => {
             let (left, refused) = token_state(&state.store, api).await?;
-            let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+            let left_ms = left.map(whole_ms);
             Some(TokenItem { left_ms, refused })
         }
         None => None,
@@ -153,7 +153,7 @@ async fn item(state: &AdminState, app: &App) -> Result<AppItem, Failure> {
         chats: app.chats.len(),
         token,
         hold: state.holds.reason(&app.id),
-        wake_in_ms: state.holds.next_try(&app.id).map(|rest| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
+        wake_in_ms: state.holds.next_try(&app.id).map(whole_ms),
         recent: recent(state, &app.id),
     })
 }

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{AdminState, Failure, Part};
+use super::{AdminState, Failure, Part, whole_ms};
 use crate::config::settings::{App, AppKind};
 use crate::model::{Lane, now_ms};
 use crate::records::Page;
@@ -173,7 +173,7 @@ fn item(state: &AdminState, status: ChatStatus, now: i64) -> ChatItem {
         depth: status.depth,
         oldest_wait_ms: status.oldest.map(|oldest| now.saturating_sub(oldest).max(0)),
         waits_for: waits_for(&status).map(|waits| if is_held { "hold" } else { waits }),
-        wake_in_ms: wakes.map(|rest| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)),
+        wake_in_ms: wakes.map(whole_ms),
         weight: status.weight.or(configured.map(|chat| chat.weight)).unwrap_or(1),
         state: if is_held { ChatState::BackingOff } else { chat_state(&status, is_dead) },
         muted: status.muted,

@@ -31,6 +31,7 @@ mod trails;
 mod users;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{StatusCode, header};
@@ -49,6 +50,7 @@ use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::Scope;
 use crate::hands::Hands;
+use crate::model::new_id;
 use crate::push::{Desk, Kafka};
 use crate::records::{Cursor, Records};
 use crate::sender::Holds;
@@ -173,9 +175,9 @@ fn probing() -> OpenApiRouter<AdminState> {
         .routes(routes!(probes::metrics))
 }
 
-/// A new id, of an answer or a change.
-fn new_id() -> String {
-    uuid::Uuid::now_v7().simple().to_string()
+/// A span as answers have it.
+fn whole_ms(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Of an id in a path or in a body.

@@ -16,9 +16,9 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use super::auth::Operator;
 use super::chats::{ChatItem, hold_of_app, known, own_hold, shown};
 use super::object::Object;
-use super::{AdminState, Failure, new_id};
+use super::{AdminState, Failure};
 use crate::hands::{Done, Hand};
-use crate::model::{Lane, MessageKey, Outcome};
+use crate::model::{Lane, MessageKey, Outcome, new_id};
 use crate::store::{ByHand, ChangeKind, ChatStatus, Line, Tuning, from_to};
 
 /// What is changed of a chat. Null takes it back to the configuration; what is not there stays as it is.

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tracing::{error, info};
+use tracing::info;
 use utoipa::ToSchema;
 
 use super::auth::Operator;
@@ -96,8 +96,7 @@ pub(super) async fn post(
         .map_err(|error| Failure::new(StatusCode::BAD_REQUEST, "bad_message", format!("messages: {error}")))?;
     let Replies { deliveries, summary, lines: dropped } = replies;
     let mut lines = vec![origin.line(Stage::Answered, json!({"seq": late.seq, "by": who.name, "replies": summary}))];
-    let lost: Vec<Value> = dropped.iter().map(|line| line.detail["delivery"].clone()).collect();
-    lines.extend(dropped);
+    lines.extend(dropped.iter().cloned());
     let answer = LateAnswer {
         request_id: late.request_id,
         lane,
@@ -114,7 +113,7 @@ pub(super) async fn post(
         Answered::Queued => match route {
             Ok(_) => "queued",
             Err(why) => {
-                log_dropped(&origin, &lost, why.as_str());
+                origin.log_dropped(&dropped, why);
                 state.alarms.raise(Alarm::of_chat(Kind::NoRoute, &late.app, &late.chat, why.as_str()));
                 "dropped"
             }
@@ -131,24 +130,6 @@ pub(super) async fn post(
     let by = who.name;
     info!(by, request_id = origin.request_id, app, chat_id, sender_key, msg_id, seq = late.seq, word, "late answer");
     Ok(Json(LateReplyTaken { state: word }))
-}
-
-/// Says of each reply that nobody will get it.
-fn log_dropped(origin: &Origin, deliveries: &[Value], reason: &str) {
-    let (request_id, [app, chat_id, sender_key, msg_id]) = (&origin.request_id, origin.key.parts());
-    for delivery in deliveries.iter().filter_map(Value::as_str) {
-        error!(
-            request_id,
-            app,
-            chat_id,
-            sender_key,
-            msg_id,
-            delivery,
-            state = "dropped",
-            reason,
-            "alarm: the reply was dropped, it has no way out"
-        );
-    }
 }
 
 fn not_waiting() -> Failure {

@@ -13,9 +13,9 @@ use tracing::info;
 use utoipa::ToSchema;
 
 use super::auth::Operator;
-use super::{AdminState, Failure, new_id, unknown_app};
+use super::{AdminState, Failure, unknown_app};
 use crate::config::settings;
-use crate::model::{SessionKey, SessionTurn};
+use crate::model::{SessionKey, SessionTurn, new_id};
 use crate::store::{ChangeKind, Line};
 
 /// How long the store knows that a session was forgotten: longer than any message is worked on, and than the journal

@@ -17,14 +17,14 @@ use utoipa::ToSchema;
 
 use super::auth::Operator;
 use super::object::Object;
-use super::{AdminState, Failure, new_id};
+use super::{AdminState, Failure, whole_ms};
 use crate::config::settings::{Scope, Terms};
 use crate::config::units;
 use crate::mask;
 use crate::member::{
     BoundUser, Contact, MAX_FIELD, MAX_USER_ID, MemberKey, Profile, field_value, is_field_name, is_user_id,
 };
-use crate::model::MessageKey;
+use crate::model::{MessageKey, new_id};
 use crate::store::{ChangeKind, FieldChange, Line, Note, ProfileChange, UserChange};
 
 /// Most contact fields of a member, as far as they are set here; changes that meet may go beyond it by their own.
@@ -184,7 +184,7 @@ fn known(state: &AdminState, who: Who) -> Result<(String, String), Failure> {
 
 async fn item(state: &AdminState, app: String, sender: String, scope: Scope) -> Result<UserItem, Failure> {
     let Profile { user, contact, .. } = state.store.members().read_profile(&MemberKey::new(&app, &sender)).await?;
-    let user_id_ttl_ms = user.as_ref().map(|user| u64::try_from(user.left.as_millis()).unwrap_or(u64::MAX));
+    let user_id_ttl_ms = user.as_ref().map(|user| whole_ms(user.left));
     let renew_on_use = user.as_ref().is_some_and(|user| user.renew.is_some());
     let contact = if scope >= Scope::Admin { contact } else { mask::contact(&contact) };
     Ok(UserItem { app, sender, user_id: user.map(|user| user.id), user_id_ttl_ms, renew_on_use, contact })

@@ -28,7 +28,7 @@ use tracing::{info, warn};
 use crate::api_error::{ApiError, with_request_id};
 use crate::config::Settings;
 use crate::config::settings::{App, AppKind, Order};
-use crate::model::{Lane, Message, now_ms};
+use crate::model::{Lane, Message, new_id, now_ms};
 use crate::records::Copies;
 use crate::setup::InForce;
 use crate::store::Arrival;
@@ -76,12 +76,8 @@ impl Ingress {
     }
 }
 
-fn new_request_id() -> String {
-    uuid::Uuid::now_v7().simple().to_string()
-}
-
 async fn callback(State(Ingress(ingress)): State<Ingress>, request: Request<Body>) -> Response {
-    let (began, request_id) = (Instant::now(), new_request_id());
+    let (began, request_id) = (Instant::now(), new_id());
     let path = request.uri().path().to_owned();
     let Some(app_id) = judge::app_id(&path) else {
         let settings = ingress.in_force.settings();

@@ -8,6 +8,7 @@ mod names;
 mod session;
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -250,9 +251,17 @@ impl Outcome {
 
 /// Unix time now, in milliseconds.
 pub fn now_ms() -> i64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, millis)
+}
+
+/// A span as Unix times are counted: whole milliseconds.
+pub fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A new id, of a request, a change, a process: hex, later ones behind earlier ones.
+pub fn new_id() -> String {
+    uuid::Uuid::now_v7().simple().to_string()
 }
 
 #[cfg(test)]

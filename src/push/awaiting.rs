@@ -17,13 +17,12 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use super::read::millis;
 use super::results::{self, NOT_CONFIRMED, advance, counts};
 use super::status::current_id;
 use crate::alarms::{Alarm, Kind};
 use crate::config::settings::Api;
 use crate::externalcontact::{ExternalContact, Refusal};
-use crate::model::{Lane, Outcome, Secret, first_id, now_ms};
+use crate::model::{Lane, Outcome, Secret, first_id, millis, now_ms};
 use crate::records::{AwaitedPush, Records, RecordsError};
 use crate::setup::InForce;
 use crate::stop::Stop;

@@ -21,7 +21,7 @@ use tracing::{debug, info, warn};
 use crate::alarms::{Alarm, Kind};
 use crate::crash::{self, Point};
 use crate::hands::{Hand, HandError, Hands};
-use crate::model::{Delivery, Outcome, first_id, now_ms};
+use crate::model::{Delivery, Outcome, first_id, millis, now_ms};
 use crate::records::{EndedDelivery, Held, Records, RecordsError};
 use crate::setup::InForce;
 use crate::store::{ByHand, Line, Stage};
@@ -177,7 +177,7 @@ impl Compensator {
             may_repeat: held.repeat_until.is_some_and(|until| now < until),
         };
         let wait = back_off(looks, push.compensate_after, rand::random());
-        let next_at = now.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        let next_at = now.saturating_add(millis(wait));
         let look = Look { held, known, looks, next_at };
         let mut act = decide(sight, push.compensate_looks);
         if let Some(by_hand) = act.by_hand() {

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::desk::Source;
-use super::read::{AHEAD, millis};
+use super::read::AHEAD;
 use super::task::{Target, Task};
 use crate::config::Settings;
-use crate::model::{Delivery, Lane, MessageKey, Outcome, ReplyTo, content_digest, delivery_id};
+use crate::model::{Delivery, Lane, MessageKey, Outcome, ReplyTo, content_digest, delivery_id, millis};
 use crate::sender::route::{NoRoute, Routes};
 use crate::store::{Line, NewPush, Stage, Turn};
 use crate::task::{EXPIRED, MemberSet, PushOf, PushState, Recipient};

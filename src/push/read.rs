@@ -14,6 +14,7 @@ use super::target;
 use super::task::{Task, TaskFault};
 use crate::config::Settings;
 use crate::config::settings::OnUnknown;
+use crate::model::millis;
 use crate::sender::route::Routes;
 
 /// Every field that a task may have.
@@ -87,11 +88,6 @@ impl Reader<'_> {
             None => Ok(created.unwrap_or(self.now).saturating_add(keep).min(last)),
         }
     }
-}
-
-/// `Duration` as a span of Unix ms.
-pub(super) fn millis(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn missing(field: &str, mend: &str) -> TaskFault {

@@ -13,7 +13,7 @@ use super::dialect::Dialect;
 use super::trail::{DeliveryRow, Digest, Recorded, Step};
 use super::write::{Numbers, Parts, ROWS, push_in};
 use super::{Records, RecordsError};
-use crate::model::{MessageKey, Outcome, first_id};
+use crate::model::{MessageKey, Outcome, first_id, millis};
 use crate::store::{ByHand, CONTENT, Line, Stage};
 
 /// How a delivery that ended `unknown` is looked after.
@@ -108,7 +108,6 @@ impl Records {
         hold: Duration,
         most: u32,
     ) -> Result<Vec<Held>, RecordsError> {
-        let millis = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         let until = now.saturating_add(millis(hold));
         // No lock of all who write: it is not about what follows from lines.
         self.up_to_date().await?;

@@ -15,7 +15,7 @@ use super::{Copies, Records, RecordsError, thinning};
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::settings::Database;
 use crate::crash::{self, Point};
-use crate::model::now_ms;
+use crate::model::{millis, now_ms};
 use crate::store::{SharedStore, StoreError};
 use crate::telemetry::{Health, Metrics, Telemetry};
 
@@ -174,7 +174,7 @@ impl Flusher {
 
     /// Forgets a few messages, and a day's statistics; answers whether no old one is left.
     async fn prune(&self) -> Result<bool, FlushError> {
-        let before = |retain: Duration| now_ms().saturating_sub(i64::try_from(retain.as_millis()).unwrap_or(i64::MAX));
+        let before = |retain: Duration| now_ms().saturating_sub(millis(retain));
         let more_messages = self.records.prune(before(self.retain), PRUNE_STEP).await?;
         let more_days = self.records.prune_stats(before(self.stats_retain)).await?;
         Ok(!more_messages && !more_days)

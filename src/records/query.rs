@@ -15,7 +15,7 @@ use super::page::{Cursor, Page};
 use super::trail::{DECISIVE, PASSING};
 use super::write::{ROWS, push_in};
 use super::{Records, RecordsError};
-use crate::model::{Delivery, MessageKey, Outcome, task_msg_id};
+use crate::model::{Delivery, MessageKey, Outcome, millis, task_msg_id};
 use crate::store::{CONTENT, DISCARDED, Stage};
 use crate::task::AWAITING_MEMBER;
 
@@ -290,8 +290,7 @@ impl EndedDelivery {
 
     /// As it is listed, where pushes that ended unknown are first looked at so long after that.
     pub fn listed(self, first: Duration) -> DeliveryItem {
-        let first =
-            self.unlooked_since.map(|ended| ended.saturating_add(i64::try_from(first.as_millis()).unwrap_or(i64::MAX)));
+        let first = self.unlooked_since.map(|ended| ended.saturating_add(millis(first)));
         DeliveryItem { next_look: first.map(rfc3339).or(self.item.next_look), ..self.item }
     }
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::config::settings::Webhook;
-use crate::model::{Secret, now_ms};
+use crate::model::{Secret, new_id, now_ms};
 use crate::records::{Records, RecordsError, Scope, Stats};
 use crate::sender::channel::GroupRobot;
 use crate::setup::InForce;
@@ -119,7 +119,7 @@ impl Reporter {
         client: reqwest::Client,
         health: Arc<Health>,
     ) -> Self {
-        let owner = uuid::Uuid::now_v7().simple().to_string();
+        let owner = new_id();
         Self { store, records, in_force, client, health, owner }
     }
 

@@ -16,7 +16,7 @@ use tracing::{debug, error, info};
 
 use super::token::forget_refusal;
 use crate::config::settings::Api;
-use crate::model::{Secret, now_ms};
+use crate::model::{Secret, millis, now_ms};
 use crate::setup::InForce;
 use crate::store::{self, Note, NoteWrite, SharedStore};
 
@@ -167,7 +167,7 @@ impl Holds {
         }
         reason.clone_into(&mut held.reason);
         held.probe = now + held.every;
-        held.next = now_ms().saturating_add(i64::try_from(held.every.as_millis()).unwrap_or(i64::MAX));
+        held.next = now_ms().saturating_add(millis(held.every));
         (held.note(app), held.every, tried)
     }
 

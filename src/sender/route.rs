@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::config::is_loopback;
 use crate::config::settings::{App, AppKind, Chat, ChatWay, OnUnknown, Settings};
-use crate::model::{ChatKind, Delivery, MessageKey, ReplyTo, RouteDigest, Secret, now_ms};
+use crate::model::{ChatKind, Delivery, MessageKey, ReplyTo, RouteDigest, Secret, millis, now_ms};
 use crate::sender::channel::{AppChat, AppMessage, Channel, CustomerTask, GroupRobot, JsonGateway, ResponseUrl};
 use crate::store::Pace;
 use crate::task::Recipient;
@@ -268,7 +268,7 @@ impl Routes {
         if !is_known || !is_private {
             return Err(NoRoute::ForeignResponseUrl);
         }
-        let ends = received_at.saturating_add(i64::try_from(RESPONSE_URL_LIVES.as_millis()).unwrap_or(i64::MAX));
+        let ends = received_at.saturating_add(millis(RESPONSE_URL_LIVES));
         if now_ms() > ends { Err(NoRoute::ResponseUrlExpired) } else { Ok(()) }
     }
 

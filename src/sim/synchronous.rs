@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::action::{self, Actions, Answer, Request};
 use crate::config::settings::{self, AppKind};
 use crate::member::Profile;
-use crate::model::{Message, Session, now_ms};
+use crate::model::{Message, Session, new_id, now_ms};
 use crate::rules::{Decision, RuleError, RuleSet, Run};
 use crate::sender::channel::{self, GroupRobot};
 use crate::wecom::crypto::CallbackCrypto;
@@ -166,7 +166,7 @@ impl Bot {
             payload::parse(&plain, &self.app.fields).ok()?;
         let (sender_key, sender_kind) = sender?;
         Some(Message {
-            request_id: uuid::Uuid::now_v7().simple().to_string(),
+            request_id: new_id(),
             app: self.app.id.clone(),
             chat_id: chat_id?,
             chat_kind,

@@ -13,12 +13,12 @@ use std::time::Duration;
 use rusqlite::{Row, TransactionBehavior, params};
 
 use super::embedded::database::{Database, connect, lay_out};
-use super::embedded::step::{Step, millis};
+use super::embedded::step::Step;
 use super::embedded::sweep::Sweeper;
 use super::embedded::{from_json, to_json};
 use super::lock::create_folder;
 use super::{Arrival, Result, Side};
-use crate::model::Lane;
+use crate::model::{Lane, millis};
 
 /// The file's name in `[store] path`.
 const FILE: &str = "spool.db";

@@ -16,7 +16,7 @@ use super::{Context, Work, act::act, through_outages};
 use crate::action;
 use crate::alarms::{Alarm, Kind};
 use crate::mask;
-use crate::model::{Message, Outcome, ReplyTo, now_ms};
+use crate::model::{Message, Outcome, ReplyTo, millis, now_ms};
 use crate::records;
 use crate::rules::{Action, Decision, texts};
 use crate::setup::AppSetup;
@@ -62,24 +62,6 @@ impl Decided {
     /// Words of this exchange as they are kept and logged.
     fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.captures.as_ref().map_or(Cow::Borrowed(text), |captures| mask::captured(text, captures).into())
-    }
-}
-
-/// Says of each reply that ended before it began that nobody will get it.
-fn log_dropped(message: &Message, lines: &[Line], reason: &str) {
-    let Message { request_id, app, chat_id, sender_key, msg_id, .. } = message;
-    for line in lines {
-        error!(
-            request_id,
-            app,
-            chat_id,
-            sender_key,
-            msg_id,
-            delivery = line.detail["delivery"].as_str(),
-            state = Outcome::Dropped.as_str(),
-            reason,
-            "alarm: the reply was dropped, it has no way out"
-        );
     }
 }
 
@@ -194,10 +176,9 @@ fn commit(
             (decided, apology)
         }
     };
-    if !replies.lines.is_empty() {
-        let why = found.as_ref().err().map_or("", |why| why.as_str());
-        log_dropped(message, &replies.lines, why);
-        context.alarms.raise(Alarm::of_chat(Kind::NoRoute, &message.app, &message.chat_id, why));
+    if let (Err(why), false) = (&found, replies.lines.is_empty()) {
+        origin.log_dropped(&replies.lines, *why);
+        context.alarms.raise(Alarm::of_chat(Kind::NoRoute, &message.app, &message.chat_id, why.as_str()));
     }
     let outcome = if replies.lines.is_empty() { decided.outcome } else { Outcome::Dropped };
     let said = decided.said.take();
@@ -269,8 +250,4 @@ pub(super) fn without_room(mut commit: Commit) -> Commit {
     let dropped: Vec<Line> = commit.replies.drain(..).map(|d| origin.dropped(&d.id, "lane_full")).collect();
     commit.lines.extend(dropped);
     commit
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

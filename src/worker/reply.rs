@@ -2,8 +2,9 @@
 //! tied to the message that they answer. What stands here is the only place where a reply is made, so none can exist for another chat.
 
 use serde_json::{Value, json};
+use tracing::error;
 
-use crate::model::{Delivery, MessageKey, Outcome, ReplyTo, content_digest, now_ms};
+use crate::model::{Delivery, MessageKey, Outcome, ReplyTo, content_digest, millis, now_ms};
 use crate::sender::route::{Destination, NoRoute, Route};
 use crate::store::{Line, Stage};
 use crate::trace_context::TraceContext;
@@ -91,8 +92,7 @@ impl Origin {
             route: route.digest.clone(),
             bound: route.channel.is_bound(),
             // Counted from before the first attempt: always within what the far side remembers.
-            repeat_until: known_for
-                .map(|span| self.received_at.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))),
+            repeat_until: known_for.map(|span| self.received_at.saturating_add(millis(span))),
             expires_at: self.expires_at,
             received_at: self.received_at,
             queued_at: now_ms(),
@@ -110,5 +110,15 @@ impl Origin {
     pub fn line(&self, stage: Stage, detail: Value) -> Line {
         let Value::Object(detail) = detail else { return self.line(stage, json!({"detail": detail})) };
         Line { stage, request_id: self.request_id.clone(), key: self.key.clone(), detail }
+    }
+
+    /// Says of each reply that ended before it began that nobody will get it; `lines` are the trail's.
+    pub fn log_dropped(&self, lines: &[Line], why: NoRoute) {
+        let (request_id, [app, chat_id, sender_key, msg_id]) = (&self.request_id, self.key.parts());
+        for delivery in lines.iter().map(|line| line.detail["delivery"].as_str()) {
+            let (state, reason) = (Outcome::Dropped.as_str(), why.as_str());
+            let what = "alarm: the reply was dropped, it has no way out";
+            error!(request_id, app, chat_id, sender_key, msg_id, delivery, state, reason, "{what}");
+        }
     }
 }

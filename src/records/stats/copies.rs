@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::tally::{Cell, day_number};
-use crate::model::now_ms;
+use crate::model::{new_id, now_ms};
 use crate::zone::Zone;
 
 /// The counter of one process.
@@ -41,7 +41,7 @@ pub struct CopyBatch {
 impl Copies {
     /// Nothing counted yet.
     pub fn new(zone: Zone) -> Self {
-        Self { process: uuid::Uuid::now_v7().simple().to_string(), zone, inner: Mutex::default() }
+        Self { process: new_id(), zone, inner: Mutex::default() }
     }
 
     /// A copy of a message of this chat was stopped.

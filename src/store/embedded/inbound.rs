@@ -6,8 +6,8 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::outbound::{self, Outgoing};
 use super::session;
-use super::step::{Step, millis, new_lease_id};
-use crate::model::{Lane, MessageKey};
+use super::step::{Step, new_lease_id};
+use crate::model::{Lane, MessageKey, millis};
 use crate::store::{
     Arrival, Claimed, ClaimedMessage, Commit, Committed, Enqueued, Lease, Poisoned, Result, Side, Stage,
 };

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::EmbeddedStore;
-use super::step::{Step, millis};
+use super::step::Step;
 use crate::member::{BoundUser, MemberKey, Profile};
-use crate::model::{Lane, MessageKey};
+use crate::model::{Lane, MessageKey, millis};
 use crate::store::{Admitted, FieldChange, Knock, Line, Members, ProfileChange, Result, UserChange};
 
 #[async_trait]

@@ -7,7 +7,8 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::chat::Chat;
-use super::step::{Step, millis};
+use super::step::Step;
+use crate::model::millis;
 use crate::store::{Begun, Pace, Result};
 
 /// After so many sends, twice as many rows that left the window are removed, if there are so many.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
 
+use crate::model::millis;
 use crate::store::{Line, Result, Side, Stage};
 
 /// One atomic step: a transaction that the writer opened and will commit or roll back.
@@ -114,11 +115,6 @@ impl<'c> Step<'c> {
         replace.execute(params![key, request_id, done, self.now.saturating_add(ttl)])?;
         Ok(())
     }
-}
-
-/// Whole milliseconds.
-pub(in crate::store) fn millis(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// A lease id: random, new at each claim.

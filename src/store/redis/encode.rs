@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::batch::Args;
-use crate::model::{Delivery, Lane, MessageKey, encode as encoded, now_ms};
+use crate::model::{Delivery, Lane, MessageKey, encode as encoded, millis, now_ms};
 use crate::store::share::{Due, REPLIES_A_PUSH};
 use crate::store::*;
 
@@ -45,7 +45,7 @@ pub(super) fn chat_lane(key: &MessageKey) -> Lane {
 /// left is then counted by the server's.
 pub(super) fn arrival(arrival: &Arrival, shard_limit: u64) -> Result<Args> {
     let message = &arrival.message;
-    let max_age = i64::try_from(arrival.max_age.min(FOREVER).as_millis()).unwrap_or(i64::MAX);
+    let max_age = millis(arrival.max_age.min(FOREVER));
     let fresh_for = max_age - now_ms().saturating_sub(message.received_at).max(0);
     Ok(vec![
         arrival.lane.as_str().into(),
