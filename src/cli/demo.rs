@@ -57,7 +57,7 @@ pub(super) struct Options {
 pub(super) fn run(options: Options) -> Result<(), Failure> {
     // Blocked words are among the load, each with a warning.
     let quiet = Log { format: LogFormat::Auto, level: "error".into(), content: LogContent::None };
-    logs::init(&quiet).map_err(Failure::running)?;
+    let _written = logs::init(&quiet).map_err(Failure::running)?;
     let kept = runtime()?.block_on(async {
         let redis = match &options.redis {
             Some(url) => Some(EmptyRedis::take(url).await?),

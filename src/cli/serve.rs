@@ -13,7 +13,7 @@ use crate::store::Who;
 use crate::telemetry::logs;
 
 pub(super) fn run(settings: Settings, file: PathBuf) -> Result<(), Failure> {
-    logs::init(&settings.log).map_err(Failure::running)?;
+    let _written = logs::init(&settings.log).map_err(Failure::running)?;
     let alone = crate::config::alone(&settings).map(str::to_owned);
     let doubts: Vec<String> = doors::open(&settings).into_iter().chain(alone).collect();
     #[cfg(feature = "crash-points")]

@@ -1,18 +1,26 @@
 //! Log lines: text for people on a terminal, JSON for machines elsewhere, always on stderr, so that what a command
 //! prints stays clean.
 //!
+//! Lines are written by a thread of their own, in the order they came and many at a time where many come: whoever has something
+//! to say does not wait for the disk or the pipe until a hundred thousand lines do. The end of a process waits for the last; a
+//! `kill -9` takes those with it that were said in its last moment.
+//!
 //! A JSON line is one flat object: `timestamp`, `level`, `target`, `message` and the event's own fields. No line holds a phone
 //! number, wherever it came from: a member's id may be one.
 
-use std::io::{self, IsTerminal, Write, stderr};
+use std::io::{self, BufWriter, IsTerminal, Write, stderr};
 
 use tracing::level_filters::LevelFilter;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::settings::{Log, LogFormat};
 use crate::mask;
+
+/// So many bytes of lines are written at once at most.
+const AT_ONCE: usize = 64 << 10;
 
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -38,11 +46,16 @@ pub fn filter(level: &str) -> Result<EnvFilter, LogError> {
     EnvFilter::try_new(level).map_err(|_| fault())
 }
 
-/// Sends the process's events to stderr. A second call in one process changes nothing and is no error.
+/// Writes what is left when it is dropped.
+#[must_use = "without it the last lines are lost"]
+pub struct Written(#[allow(dead_code, reason = "held for its end")] WorkerGuard);
+
+/// Sends the process's events to stderr, for as long as the answer is held. A second call in one process changes nothing and is
+/// no error.
 ///
 /// # Errors
 /// [`LogError::Filter`].
-pub fn init(log: &Log) -> Result<(), LogError> {
+pub fn init(log: &Log) -> Result<Written, LogError> {
     let filter = filter(&log.level)?;
     let on_terminal = stderr().is_terminal();
     let json = match log.format {
@@ -50,7 +63,9 @@ pub fn init(log: &Log) -> Result<(), LogError> {
         LogFormat::Json => true,
         LogFormat::Text => false,
     };
-    let lines = fmt().with_env_filter(filter).with_writer(|| Masked(stderr()));
+    let out = BufWriter::with_capacity(AT_ONCE, Masked(stderr()));
+    let (writer, guard) = NonBlockingBuilder::default().lossy(false).thread_name("log").finish(out);
+    let lines = fmt().with_env_filter(filter).with_writer(writer);
     // `try_init` fails only where a subscriber is set already: the first one stays.
     let _ = if json {
         lines.json().flatten_event(true).with_span_list(false).finish().try_init()
@@ -58,7 +73,7 @@ pub fn init(log: &Log) -> Result<(), LogError> {
         let coloured = on_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         lines.with_ansi(coloured).finish().try_init()
     };
-    Ok(())
+    Ok(Written(guard))
 }
 
 /// Writes lines with their phone numbers masked; each call brings whole lines, as `tracing` writes them.

@@ -103,7 +103,7 @@ fn target(text: &str) -> Result<Url, String> {
 /// Runs the load; a promise that was not kept is a failure.
 pub(super) fn run(options: Options) -> Result<(), Failure> {
     let quiet = Log { format: LogFormat::Auto, level: "error".into(), content: LogContent::None };
-    logs::init(&quiet).map_err(Failure::running)?;
+    let _written = logs::init(&quiet).map_err(Failure::running)?;
     runtime()?.block_on(simulate(&options))
 }
 
