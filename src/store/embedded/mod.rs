@@ -50,7 +50,7 @@ use super::{
 use crate::model::{Lane, Secret, SessionKey, now_ms};
 
 /// The layout of the tables; raised when they change.
-const LAYOUT: i64 = 8;
+const LAYOUT: i64 = 9;
 /// The oldest layout that is brought up to date, and what each later one changed in tables that were there.
 const OLDEST: i64 = 2;
 const CHANGES: [&str; (LAYOUT - OLDEST) as usize] = [
@@ -70,6 +70,7 @@ const CHANGES: [&str; (LAYOUT - OLDEST) as usize] = [
      ) STRICT, WITHOUT ROWID;
      INSERT INTO contact_fields SELECT key, field, 1 - filled, value FROM contacts;
      DROP TABLE contacts",
+    include_str!("sql/layout_9.sql"),
 ];
 
 /// SQLite in one file, written by one thread.

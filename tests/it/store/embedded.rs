@@ -171,8 +171,22 @@ async fn a_worker_that_went_down_with_its_process_is_counted() {
     assert_eq!((claimed.items.len(), claimed.poisoned.len()), (0, 1));
 }
 
+/// Makes the tables of queues as they were up to layout 8: clustered by place.
+fn cluster(conn: &rusqlite::Connection) -> rusqlite::Result<()> {
+    for table in ["messages", "deliveries"] {
+        let now: String = conn.query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0))?;
+        let then = now.replace("UNIQUE (", "PRIMARY KEY (").replace(") STRICT", ") STRICT, WITHOUT ROWID");
+        assert_ne!(now, then);
+        conn.execute_batch(&format!(
+            "ALTER TABLE {table} RENAME TO moved; {then}; INSERT INTO {table} SELECT * FROM moved; DROP TABLE moved"
+        ))?;
+    }
+    Ok(())
+}
+
 /// Files of the layouts before crashes were counted, before tickets knew how their message can be answered, before deliveries
-/// were merged, before sessions could be forgotten, before there were pushes, and before each source of a contact field had its own word.
+/// were merged, before sessions could be forgotten, before there were pushes, before each source of a contact field had its own word, and
+/// before queues stood in the order they came.
 #[tokio::test]
 async fn stores_of_earlier_layouts_are_taken_over() {
     let sources = "DROP TABLE forgotten_members; ALTER TABLE sessions DROP COLUMN ends;
@@ -186,14 +200,8 @@ async fn stores_of_earlier_layouts_are_taken_over() {
     let pushes = "DROP TABLE tasks; DROP TABLE pushes; DROP INDEX out_ready; DROP INDEX out_ready_push;
                   ALTER TABLE chats DROP COLUMN last_reply;
                   CREATE INDEX out_ready ON chats (turn) WHERE state = 'ready';";
-    for (layout, lacks) in [
-        (7, vec![sources]),
-        (6, vec![sources, pushes]),
-        (5, vec![sources, pushes, forgotten]),
-        (4, vec![sources, pushes, forgotten, merged]),
-        (3, vec![sources, pushes, forgotten, merged, reply_to]),
-        (2, vec![sources, pushes, forgotten, merged, reply_to, crashes]),
-    ] {
+    let steps = [sources, pushes, forgotten, merged, reply_to, crashes];
+    for (layout, lacks) in (2..=8).rev().zip(0..).map(|(layout, more)| (layout, &steps[..more])) {
         let Embedded { store, folder } = open().await;
         let shared: SharedStore = store.clone();
         queue_texts(&shared, "busy", &["1", "2"]).await;
@@ -207,6 +215,7 @@ async fn stores_of_earlier_layouts_are_taken_over() {
         shared.members().change_profile(contact(set, told.clone())).await.expect("changes");
         drop((store, shared));
         let conn = rusqlite::Connection::open(folder.path().join("store.db")).expect("open");
+        cluster(&conn).expect("the old tables");
         conn.execute_batch(&format!("{} PRAGMA user_version = {layout}", lacks.concat())).expect("the old layout");
         drop(conn);
         let store: SharedStore = EmbeddedStore::open(folder.path(), SHARDS).expect("it is taken over");

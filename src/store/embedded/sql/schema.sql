@@ -1,7 +1,8 @@
 -- The embedded store. Times are Unix ms. One process owns the file; every step is one transaction.
 --
--- A lane's messages stand at the positions head .. tail - 1; a lane and its queue are clustered by (lane, position), so
--- that no second index is written. Indexes are few and partial: each is written on every message.
+-- A lane's messages stand at the positions head .. tail - 1. Their rows stand in the order they came: clustered by (lane,
+-- position), few of them would fill a page of the tree, and a message in a long queue write several such pages. Indexes are
+-- few and partial: each is written on every message.
 
 -- shards: fixed at first start.
 CREATE TABLE IF NOT EXISTS meta (
@@ -35,8 +36,8 @@ CREATE TABLE IF NOT EXISTS messages (
     good_until INTEGER NOT NULL,
     mark_ttl   INTEGER NOT NULL,
     body       TEXT    NOT NULL,
-    PRIMARY KEY (lane, pos)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (lane, pos)
+) STRICT;
 
 -- Who owns a message, from its claim on.
 CREATE TABLE IF NOT EXISTS marks (
@@ -191,8 +192,8 @@ CREATE TABLE IF NOT EXISTS deliveries (
     -- 1: never carried together with others.
     apart       INTEGER NOT NULL DEFAULT 0,
     body        TEXT    NOT NULL,
-    PRIMARY KEY (chat, pos)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (chat, pos)
+) STRICT;
 
 -- Small values that are shared for a while, and their locks (`<key>:lock`).
 CREATE TABLE IF NOT EXISTS notes (
