@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction};
+use tokio::runtime::Handle;
 
 use super::checkpoint::{Checkpoints, LOG_KEPT};
 use super::step::Step;
@@ -37,7 +38,8 @@ impl Database {
         let (work, incoming) = channel();
         let wakeups = Arc::new(Wakeups::default());
         let (checkpoints, copier) = Checkpoints::start(file, name, &conn)?;
-        let writer = Writer { conn, work: incoming, wakeups: wakeups.clone(), checkpoints, sweeper, waiting };
+        let (wakeups_too, runtime) = (wakeups.clone(), Handle::try_current().ok());
+        let writer = Writer { conn, work: incoming, wakeups: wakeups_too, runtime, checkpoints, sweeper, waiting };
         let writer = spawn(format!("{name}-writer"), move || writer.run())?;
         Ok(Self { work: Some(work), threads: vec![writer, copier], wakeups })
     }

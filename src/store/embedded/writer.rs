@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::checkpoint::Checkpoints;
@@ -85,6 +86,8 @@ pub(super) struct Writer {
     pub conn: Connection,
     pub work: Receiver<Box<dyn Work>>,
     pub wakeups: Arc<Wakeups>,
+    /// Where the callers wait, if that is one runtime.
+    pub runtime: Option<Handle>,
     pub checkpoints: Checkpoints,
     pub sweeper: Sweeper,
     /// Messages and deliveries that wait: counted at the start, then changed by what is committed and nothing else.
@@ -116,7 +119,7 @@ impl Writer {
 
     fn run_group(&mut self, group: &mut Vec<Box<dyn Work>>) {
         match self.transaction(group) {
-            Ok(()) => group.drain(..).for_each(|work| work.succeed()),
+            Ok(()) => self.hand_over(group),
             Err(Failed::Work(_)) if group.len() > 1 => {
                 for work in group.drain(..) {
                     self.run_group(&mut vec![work]);
@@ -130,6 +133,18 @@ impl Writer {
                 }
                 whole.for_each(|work| work.fail(StoreError::Unavailable(text.clone())));
             }
+        }
+    }
+
+    /// Tells those who wait. Many are told by one task of their runtime: this thread would have to wake it anew for each, and
+    /// would be put aside for it each time.
+    fn hand_over(&self, group: &mut Vec<Box<dyn Work>>) {
+        match &self.runtime {
+            Some(runtime) if group.len() > 1 => {
+                let done = std::mem::replace(group, Vec::with_capacity(GROUP));
+                runtime.spawn(async move { done.into_iter().for_each(|work| work.succeed()) });
+            }
+            Some(_) | None => group.drain(..).for_each(|work| work.succeed()),
         }
     }
 
