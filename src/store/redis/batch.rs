@@ -1,13 +1,11 @@
 //! Greedy batching: concurrent calls of one verb in one shard travel as one script call.
 //!
-//! A batch is what waits at the moment, never what may come: no timer, so a lone call is as fast as without. Batches are
-//! sent in the order in which their items came, so two calls of one lane keep theirs.
+//! A batch is what waits at the moment, never what may come: no timer, so a lone call is as fast as without. One batch
+//! travels at a time while the next one fills: on a busy server few large ones cost less than many small ones, and two calls of
+//! one lane keep their order.
 
-use std::mem;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use redis::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,8 +16,6 @@ use crate::store::{Result, StoreError};
 
 /// Most items in one script call: other calls must get their turn on the server.
 const CAP: usize = 64;
-/// Batches under way at once: the next one fills while these travel.
-const IN_FLIGHT: usize = 4;
 /// Items that may wait for a batch before callers wait to get in.
 const QUEUE: usize = 4096;
 
@@ -64,24 +60,14 @@ impl Answer {
 }
 
 async fn send_batches(link: Arc<Link>, verb: &'static Verb, prefix: String, mut queue: mpsc::Receiver<Item>) {
-    let mut under_way = FuturesUnordered::new();
     let mut items = Vec::with_capacity(CAP);
-    loop {
-        tokio::select! {
-            Some(()) = under_way.next() => {}
-            taken = queue.recv_many(&mut items, CAP), if under_way.len() < IN_FLIGHT => {
-                if taken == 0 {
-                    break;
-                }
-                under_way.push(send(&link, verb, &prefix, mem::take(&mut items)));
-            }
-        }
+    while queue.recv_many(&mut items, CAP).await > 0 {
+        send(&link, verb, &prefix, items.drain(..)).await;
     }
-    while under_way.next().await.is_some() {}
 }
 
-async fn send(link: &Link, verb: &'static Verb, prefix: &str, items: Vec<Item>) {
-    let (args, answers): (Vec<_>, Vec<_>) = items.into_iter().map(|item| (item.args, item.answer)).unzip();
+async fn send(link: &Link, verb: &'static Verb, prefix: &str, items: impl Iterator<Item = Item>) {
+    let (args, answers): (Vec<_>, Vec<_>) = items.map(|item| (item.args, item.answer)).unzip();
     match call(link, verb, prefix, args).await {
         Ok(values) => answers.into_iter().zip(values).for_each(|(answer, value)| drop(answer.send(Ok(value)))),
         Err(error) => answers.into_iter().for_each(|answer| drop(answer.send(Err(copy(&error))))),
