@@ -110,7 +110,7 @@ fn arrival(n: usize, lanes: usize) -> Arrival {
         trace: None,
     };
     let lane = Lane::of_sender("bench", &chat, &sender);
-    Arrival { lane, message, max_age: LONG, mark_ttl: LONG, depth_limit: u64::MAX >> 1 }
+    Arrival { lane, message, max_age: LONG, mark_ttl: LONG, depth_limit: u64::MAX >> 1, repeated: false }
 }
 
 fn line(stage: Stage, request_id: &str, key: &MessageKey) -> Line {

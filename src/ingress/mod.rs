@@ -215,6 +215,7 @@ fn arrival(settings: &Settings, app: &App, message: Message, mark_ttl: Duration)
         mark_ttl,
         message,
         depth_limit: settings.store.lane_depth,
+        repeated: false,
     }
 }
 

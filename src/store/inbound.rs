@@ -18,12 +18,14 @@ pub struct Arrival {
     pub mark_ttl: Duration,
     /// Most messages that may wait in the lane.
     pub depth_limit: u64,
+    /// Whether this very call may have been made before and its answer was lost: only then it is looked for in its lane.
+    pub repeated: bool,
 }
 
 /// What became of an [`Arrival`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enqueued {
-    /// It stands in its lane, durably (also when it was already there under the same request id).
+    /// It stands in its lane, durably (also when it was already, under the same request id).
     Stored,
     /// Its mark says that another request owns it or that it is done; a `duplicate` line is in the journal.
     Duplicate,

@@ -159,6 +159,7 @@ impl Spool {
                 max_age: entry.max_age,
                 mark_ttl: entry.mark_ttl,
                 depth_limit,
+                repeated: true,
             }),
         });
         Ok(spooled.collect())
@@ -269,7 +270,7 @@ mod tests {
         };
         let lane = Lane::of_sender("app", "群", "u");
         let (max_age, mark_ttl) = (Duration::from_secs(600), Duration::from_secs(3600));
-        Arrival { message, lane, max_age, mark_ttl, depth_limit: 1 }
+        Arrival { message, lane, max_age, mark_ttl, depth_limit: 1, repeated: false }
     }
 
     async fn ids(spool: &Spool, after: i64) -> Vec<String> {

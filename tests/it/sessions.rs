@@ -58,6 +58,7 @@ fn arrival(n: usize) -> Arrival {
         max_age: DAY,
         mark_ttl: Duration::from_millis(1),
         depth_limit: 10,
+        repeated: false,
     }
 }
 

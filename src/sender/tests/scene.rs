@@ -111,6 +111,7 @@ impl Scene {
             max_age: MINUTE * 10,
             mark_ttl: MINUTE * 60,
             depth_limit: 1000,
+            repeated: false,
         };
         assert_eq!(self.store.enqueue(vec![arrival]).await.expect("stored"), [Enqueued::Stored]);
         let claimed = self.store.claim_messages(1, MINUTE).await.expect("claimed").items.remove(0);

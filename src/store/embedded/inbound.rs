@@ -23,12 +23,13 @@ pub(super) struct NewMessage {
     pub good_until: i64,
     pub mark_ttl: i64,
     pub depth_limit: u64,
+    pub repeated: bool,
     pub body: String,
 }
 
 impl NewMessage {
     pub fn of(arrival: Arrival) -> Result<Self> {
-        let Arrival { message, lane, max_age, mark_ttl, depth_limit } = arrival;
+        let Arrival { message, lane, max_age, mark_ttl, depth_limit, repeated } = arrival;
         Ok(Self {
             body: super::to_json(&message)?,
             key: message.key(),
@@ -37,6 +38,7 @@ impl NewMessage {
             lane,
             mark_ttl: millis(mark_ttl),
             depth_limit,
+            repeated,
         })
     }
 }
@@ -95,7 +97,8 @@ pub(super) fn enqueue(step: &Step<'_>, message: &NewMessage, max_waiting: u64) -
         return Ok(Enqueued::Duplicate);
     }
     let lane = lane_of(step, message)?;
-    if let Some(lane) = &lane
+    if message.repeated
+        && let Some(lane) = &lane
         && waits_already(step, lane, message)?
     {
         return Ok(Enqueued::Stored);

@@ -55,6 +55,7 @@ pub(super) fn arrival(arrival: &Arrival, shard_limit: u64) -> Result<Args> {
         ttl(arrival.mark_ttl),
         arrival.depth_limit.to_string(),
         shard_limit.to_string(),
+        flag(arrival.repeated).to_owned(),
         json(message)?,
     ])
 }

@@ -154,7 +154,7 @@ impl Desk {
         let message = message(chat, msg_id, request_id);
         let lane = Lane::of_sender("support", chat, "wmA");
         let age = Duration::from_secs(600);
-        let arrival = Arrival { message, lane, max_age: age, mark_ttl: age, depth_limit: 100 };
+        let arrival = Arrival { message, lane, max_age: age, mark_ttl: age, depth_limit: 100, repeated: false };
         self.state.store.enqueue(vec![arrival]).await.expect("stores")[0]
     }
 

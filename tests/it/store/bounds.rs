@@ -96,7 +96,7 @@ pub async fn a_full_store_takes_nothing_new_and_finishes_what_it_has(fixture: &i
     let answers = store.enqueue(batch).await.expect("enqueue");
     assert_eq!(answers, [Enqueued::Stored, Enqueued::Stored, Enqueued::StoreFull]);
     // What is known is answered as ever.
-    assert_eq!(enqueue_one(&store, message(0)).await, Enqueued::Stored);
+    assert_eq!(enqueue_one(&store, Arrival { repeated: true, ..message(0) }).await, Enqueued::Stored);
     assert_eq!(waiting().await, 2);
     let claimed = take(&store).await;
     let chat = claimed.message.chat_id.clone();

@@ -119,6 +119,7 @@ pub async fn a_repeat_under_the_same_request_id_is_handled_once_and_silently(fix
     let store = fixture.store();
     let sent = arrival("chat", "u", "m", "r1");
     enqueue(&store, sent.clone()).await;
+    let sent = Arrival { repeated: true, ..sent };
     enqueue(&store, sent.clone()).await;
     let claimed = take(&store).await;
     enqueue(&store, sent.clone()).await;

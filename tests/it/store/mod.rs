@@ -96,7 +96,8 @@ pub fn arrival(chat: &str, sender: &str, msg_id: &str, request_id: &str) -> Arri
         response_url: None,
         trace: None,
     };
-    Arrival { lane: Lane::of_sender(APP, chat, sender), message, max_age: LONG, mark_ttl: LONG, depth_limit: 100 }
+    let lane = Lane::of_sender(APP, chat, sender);
+    Arrival { lane, message, max_age: LONG, mark_ttl: LONG, depth_limit: 100, repeated: false }
 }
 
 /// What a route of that name has as digest.

@@ -134,7 +134,8 @@ impl Walk {
         }
         assert_eq!(enqueue_one(&self.store, arrival.clone()).await, expected, "{request} {msg_id}");
         while self.is_lost() {
-            assert_eq!(enqueue_one(&self.store, arrival.clone()).await, expected, "{request} {msg_id} again");
+            let again = Arrival { repeated: true, ..arrival.clone() };
+            assert_eq!(enqueue_one(&self.store, again).await, expected, "{request} {msg_id} again");
             // A copy is told of each time: it may be a copy indeed.
             if expected == Enqueued::Duplicate {
                 self.tell(&request, Stage::Duplicate);
@@ -181,7 +182,7 @@ impl Walk {
         let owner = |a: &Arrival| member.marks.get(&a.message.msg_id).map(|(owner, _)| owner);
         let own = member.waiting.iter().find(|a| owner(a) == Some(&a.message.request_id));
         if let Some(arrival) = own {
-            enqueue(&self.store, arrival.clone()).await;
+            enqueue(&self.store, Arrival { repeated: true, ..arrival.clone() }).await;
         }
     }
 

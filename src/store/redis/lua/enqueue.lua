@@ -1,6 +1,6 @@
 -- enqueue: puts messages at the end of their lanes, unless their mark says that they are known.
 -- ARGV: a batch of (lane, key, request_id, ms until it is too old, mark ttl ms, the lane's limit, the
--- shard's limit, message JSON).
+-- shard's limit, whether the call may be a repeat, message JSON).
 -- Answers each: `stored` (also when it was already), `duplicate`, `full` (the lane), `store_full` (the shard).
 
 -- Whether the same request stands among the lane's last entries: its enqueue is being repeated. A repeat that comes
@@ -13,14 +13,14 @@ local function waits_already(list, request_id, key)
   return false
 end
 
-return each(function(lane, key, request_id, fresh_ms, mark_ttl, lane_limit, shard_limit, message)
+return each(function(lane, key, request_id, fresh_ms, mark_ttl, lane_limit, shard_limit, repeated, message)
   local mark = redis.call('GET', K.mark(key))
   if mark and mark ~= request_id then
     return tell_duplicate(mark, request_id, key) and 'duplicate' or 'stored'
   end
   local list = K.list('in', lane)
   local depth = redis.call('LLEN', list)
-  if mark or depth > 0 and waits_already(list, request_id, key) then
+  if mark or repeated == '1' and depth > 0 and waits_already(list, request_id, key) then
     return 'stored'
   end
   if depth >= tonumber(lane_limit) then

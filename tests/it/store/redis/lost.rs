@@ -157,7 +157,7 @@ async fn nothing_is_lost_or_done_twice(fault: Fault) {
 
 /// Leaves three replies of `r1` and a ticket for a late one.
 async fn inbound(behind: &mut Behind) {
-    let message = arrival("chat", "u", "m1", "r1");
+    let message = Arrival { repeated: true, ..arrival("chat", "u", "m1", "r1") };
     let again = message.clone();
     let stored = behind.twice(async move |store| store.enqueue(vec![again.clone()]).await).await;
     assert_eq!(stored, [Enqueued::Stored]);

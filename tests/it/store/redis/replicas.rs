@@ -109,6 +109,7 @@ async fn a_repeat_is_as_unsafe_as_its_first_call() {
     proxy.stall(true);
     let message = arrival("chat", "u", "m2", "r2");
     lacks_replicas(store.enqueue(vec![message.clone()]).await);
+    let message = Arrival { repeated: true, ..message };
     lacks_replicas(waiting_for(&master, 1).enqueue(vec![message.clone()]).await);
     proxy.stall(false);
     assert_eq!(insist(async || store.enqueue(vec![message.clone()]).await).await, Enqueued::Stored);
