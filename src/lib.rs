@@ -13,6 +13,7 @@
 //! - [`externalcontact`]: what WeCom can be asked of customers.
 //! - [`directory`]: what WeCom itself tells of contacts, in the background.
 //! - [`store`]: lanes, marks, leases, pace, journal: one trait, two implementations.
+//! - [`rush`]: when those who can wait let callbacks go first.
 //! - [`worker`]: claims messages, applies [`rules`], runs an [`action`], commits the replies.
 //! - [`push`]: takes push tasks, and puts their deliveries into the lanes that replies go by.
 //! - [`sender`]: claims replies, begins, posts through a channel, settles.
@@ -52,6 +53,7 @@ pub mod push;
 pub mod records;
 pub mod report;
 pub mod rules;
+pub mod rush;
 pub mod sender;
 pub mod setup;
 pub mod sim;

@@ -34,13 +34,13 @@ pub(super) struct Loops {
 impl Loops {
     /// Makes them, and what operators reach of them.
     pub(super) fn new(parts: &Parts) -> Result<(Self, AdminState), AppError> {
-        let Parts { store, records, in_force, telemetry, clients, .. } = parts.clone();
+        let Parts { store, records, rush, in_force, telemetry, clients, .. } = parts.clone();
         let settings = in_force.settings();
         let wecom = Arc::new(ExternalContact::new(store.clone(), &settings, clients.robots.clone()));
         let directory = Arc::new(Directory::new(store.clone(), in_force.clone(), wecom.clone()));
         let sources =
             Sources { actions: Actions::new(clients.actions), directory: directory.clone(), records: records.clone() };
-        let workers = Workers::new(store.clone(), in_force.clone(), sources, telemetry.clone());
+        let workers = Workers::new(store.clone(), in_force.clone(), sources, rush, telemetry.clone());
         let sender = Arc::new(Sender::new(store.clone(), in_force.clone(), clients.robots.clone(), telemetry.clone()));
         let awaiting = Awaiting::new(store.clone(), records.clone(), in_force.clone(), wecom, telemetry.clone());
         let reporter =

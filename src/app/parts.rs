@@ -14,6 +14,7 @@ use crate::hands::Hands;
 use crate::ingress::{Ingress, Intake, Replay};
 use crate::push::{Desk, Kafka};
 use crate::records::{Copies, Flusher, Records};
+use crate::rush::Rush;
 use crate::sender::{self, Holds};
 use crate::setup::{InForce, Reloader};
 use crate::store::embedded::EmbeddedStore;
@@ -31,6 +32,7 @@ pub(super) struct Parts {
     pub(super) spool: Option<Arc<Spool>>,
     pub(super) records: Records,
     pub(super) copies: Arc<Copies>,
+    pub(super) rush: Arc<Rush>,
     pub(super) in_force: Arc<InForce>,
     pub(super) reloader: Arc<Reloader>,
     pub(super) telemetry: Telemetry,
@@ -68,14 +70,28 @@ impl Parts {
         let telemetry = Telemetry { alarms, metrics, health, spans };
         let tellers = Tellers { notifier, exporter };
         let recent = Arc::new(Recent::default());
-        Ok((Self { store, spool, records, copies, in_force, reloader, telemetry, recent, clients }, tellers))
+        Ok((
+            Self {
+                store,
+                spool,
+                records,
+                copies,
+                rush: Arc::default(),
+                in_force,
+                reloader,
+                telemetry,
+                recent,
+                clients,
+            },
+            tellers,
+        ))
     }
 
     /// Where callbacks come in.
     pub(super) fn ingress(&self) -> Ingress {
-        let Self { store, spool, copies, in_force, telemetry, recent, .. } = self.clone();
+        let Self { store, spool, copies, rush, in_force, telemetry, recent, .. } = self.clone();
         let intake = Intake::new(store, spool, telemetry.alarms, telemetry.metrics.clone());
-        Ingress::new(in_force, intake, copies, telemetry.metrics, recent, telemetry.spans)
+        Ingress::new(in_force, intake, copies, telemetry.metrics, recent, telemetry.spans, rush)
     }
 
     /// What carries the spool into the store, where there is one.
@@ -87,8 +103,8 @@ impl Parts {
 
     /// What carries the journal into the records.
     pub(super) fn flusher(&self) -> Arc<Flusher> {
-        let Self { store, records, copies, in_force, telemetry, .. } = self.clone();
-        Arc::new(Flusher::new(store, records, copies, &in_force.settings().database, telemetry))
+        let Self { store, records, copies, rush, in_force, telemetry, .. } = self.clone();
+        Arc::new(Flusher::new(store, records, copies, rush, &in_force.settings().database, telemetry))
     }
 
     /// What operators see and change.

@@ -13,8 +13,10 @@ pub(crate) mod judge;
 pub(crate) mod query;
 pub(crate) mod refusal;
 mod replay;
+mod to_the_end;
 mod window;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Request, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 use tracing::{info, warn};
 
 use crate::api_error::{ApiError, with_request_id};
@@ -30,12 +33,14 @@ use crate::config::Settings;
 use crate::config::settings::{App, AppKind, Order};
 use crate::model::{Lane, Message, new_id, now_ms};
 use crate::records::Copies;
+use crate::rush::Rush;
 use crate::setup::InForce;
 use crate::store::Arrival;
 use crate::telemetry::{Metrics, Recent, Span, SpanOf, Spans, trace_of};
 use intake::Taken;
 use judge::{Judged, Received, judge};
 use refusal::Refusal;
+use to_the_end::to_the_end;
 use window::{Admission, Lead, Shared, Window};
 
 pub use intake::Intake;
@@ -52,6 +57,7 @@ struct Inner {
     metrics: Arc<Metrics>,
     recent: Arc<Recent>,
     spans: Spans,
+    rush: Arc<Rush>,
     window: Arc<Window>,
 }
 
@@ -65,9 +71,10 @@ impl Ingress {
         metrics: Arc<Metrics>,
         recent: Arc<Recent>,
         spans: Spans,
+        rush: Arc<Rush>,
     ) -> Self {
         let (window, intake) = (Arc::new(Window::new(in_force.settings().dedup.window)), Arc::new(intake));
-        Self(Arc::new(Inner { in_force, intake, copies, metrics, recent, spans, window }))
+        Self(Arc::new(Inner { in_force, intake, copies, metrics, recent, spans, rush, window }))
     }
 
     /// `GET|POST /callback/{app}`, with or without a slash at its end; everything else is 404.
@@ -170,15 +177,13 @@ impl Inner {
     }
 
     async fn take(&self, settings: &Settings, app: &App, message: Message, deadline: Instant) -> Answer {
-        let mark_ttl = app.mark_ttl(&message);
+        let (_waiting, mark_ttl) = (self.rush.enter(), app.mark_ttl(&message));
         let (taken, copy) = match self.window.admit(&message.key(), mark_ttl) {
             Admission::Known => (Taken::Duplicate, true),
             Admission::Follow(shared) => (wait(shared, deadline).await, true),
             Admission::Lead(lead) => {
-                let shared = lead.follow();
                 let arrival = arrival(settings, app, message.clone(), mark_ttl);
-                self.store(arrival, deadline, lead);
-                (wait(shared, deadline).await, false)
+                (within(deadline, self.store(arrival, deadline, lead)).await.unwrap_or(LATE), false)
             }
         };
         let result = match taken {
@@ -198,10 +203,15 @@ impl Inner {
         Ok((plain_text(text), result))
     }
 
-    /// Stores in a task of its own: a client that goes away, or the deadline, must not leave the copies without an answer.
-    fn store(&self, arrival: Arrival, deadline: Instant, lead: Lead) {
+    /// Stores to the end, whatever happens: a panic, a client that goes away, or the deadline, must not leave the copies without an answer.
+    fn store(&self, arrival: Arrival, deadline: Instant, lead: Lead) -> impl Future<Output = Taken> + use<> {
         let intake = self.intake.clone();
-        tokio::spawn(async move { lead.settle(intake.take(arrival, deadline).await) });
+        to_the_end(async move {
+            let taken = AssertUnwindSafe(intake.take(arrival, deadline)).catch_unwind().await;
+            let taken = taken.unwrap_or(Taken::Refused("store_unavailable"));
+            lead.settle(taken);
+            taken
+        })
     }
 }
 
@@ -223,13 +233,19 @@ fn plain_text(text: impl IntoResponse) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }
 
+/// The answer did not come in time.
+const LATE: Taken = Taken::Refused("store_timeout");
+
 async fn wait(mut shared: Shared, deadline: Instant) -> Taken {
-    let answer = shared.wait_for(Option::is_some);
-    match tokio::time::timeout_at(deadline.into(), answer).await {
-        Ok(Ok(taken)) => taken.unwrap_or(Taken::Refused("store_unavailable")),
-        Ok(Err(_)) => Taken::Refused("store_unavailable"),
-        Err(_) => Taken::Refused("store_timeout"),
+    match within(deadline, shared.wait_for(Option::is_some)).await {
+        Some(Ok(taken)) => taken.unwrap_or(Taken::Refused("store_unavailable")),
+        Some(Err(_)) => Taken::Refused("store_unavailable"),
+        None => LATE,
     }
+}
+
+async fn within<T>(deadline: Instant, answer: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout_at(deadline.into(), answer).await.ok()
 }
 
 #[cfg(test)]

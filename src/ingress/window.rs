@@ -62,11 +62,6 @@ pub(super) struct Lead {
 }
 
 impl Lead {
-    /// Waits like a copy.
-    pub(super) fn follow(&self) -> Shared {
-        self.tell.subscribe()
-    }
-
     /// Tells everybody who waits, and remembers the message if it is stored.
     pub(super) fn settle(mut self, taken: Taken) {
         self.taken = taken;
@@ -184,7 +179,7 @@ mod tests {
     fn a_write_that_never_ends_well_sends_its_copies_off() {
         let window = Arc::new(Window::new(SPAN));
         let first = lead(&window, "1");
-        let shared = first.follow();
+        let Admission::Follow(shared) = window.admit(&key("1"), HOUR) else { panic!("the second waits") };
         drop(first);
         assert_eq!(*shared.borrow(), Some(Taken::Refused("store_unavailable")));
         lead(&window, "1");

@@ -259,6 +259,11 @@ pub fn millis(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// How long it is since `at`, Unix ms; nothing where that is yet to come: clocks of several machines may differ a little.
+pub fn since(at: i64) -> Duration {
+    Duration::from_millis(u64::try_from(now_ms().saturating_sub(at)).unwrap_or(0))
+}
+
 /// A new id, of a request, a change, a process: hex, later ones behind earlier ones.
 pub fn new_id() -> String {
     uuid::Uuid::now_v7().simple().to_string()

@@ -15,7 +15,8 @@ use super::{Copies, Records, RecordsError, thinning};
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::settings::Database;
 use crate::crash::{self, Point};
-use crate::model::{millis, now_ms};
+use crate::model::{millis, now_ms, since};
+use crate::rush::Rush;
 use crate::store::{SharedStore, StoreError};
 use crate::telemetry::{Health, Metrics, Telemetry};
 
@@ -27,6 +28,8 @@ const BATCH: usize = 2_000;
 const BUSY: Duration = Duration::from_millis(100);
 /// Between two looks while none come: what happened is visible within half a second.
 const IDLE: Duration = Duration::from_millis(250);
+/// Between two rounds in a rush: what happened is visible a little later then, but not ever later.
+const IN_RUSH: Duration = Duration::from_secs(1);
 /// The longest wait after failures.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 /// Somebody has to know of an outage that lasts so long.
@@ -56,8 +59,8 @@ enum FlushError {
 enum Found {
     Nothing,
     Some,
-    /// As much as was asked for: there is more.
-    More,
+    /// As much as was asked for: there is more. Its first line waited so long.
+    More(Duration),
 }
 
 /// Carries the journal into the records. One per gateway process.
@@ -65,6 +68,7 @@ pub struct Flusher {
     store: SharedStore,
     records: Records,
     copies: Arc<Copies>,
+    rush: Arc<Rush>,
     retain: Duration,
     stats_retain: Duration,
     journal_limit: u64,
@@ -87,12 +91,13 @@ impl Flusher {
         store: SharedStore,
         records: Records,
         copies: Arc<Copies>,
+        rush: Arc<Rush>,
         database: &Database,
         telemetry: Telemetry,
     ) -> Self {
         let Database { retain, stats_retain, journal_limit, .. } = *database;
         let Telemetry { alarms, metrics, health, .. } = telemetry;
-        Self { store, records, copies, retain, stats_retain, journal_limit, alarms, metrics, health }
+        Self { store, records, copies, rush, retain, stats_retain, journal_limit, alarms, metrics, health }
     }
 
     /// Runs until `stop`, then writes what is still there, for a moment at most.
@@ -101,8 +106,12 @@ impl Flusher {
         while !stop.is_cancelled() {
             self.health.tick(NAME);
             let round = self.round(&mut next_prune).await;
+            let waited = if let Ok(Found::More(waited)) = round { waited } else { Duration::ZERO };
             let records_away = matches!(round, Err(FlushError::Records(_) | FlushError::Slow));
-            let pause = rhythm.after(round);
+            let mut pause = rhythm.after(round);
+            if self.rush.goes_before(waited) {
+                pause = pause.max(IN_RUSH);
+            }
             if records_away {
                 self.thin().await;
                 if rhythm.is_long() {
@@ -138,6 +147,8 @@ impl Flusher {
         let raw = batches.iter().flat_map(|batch| &batch.lines);
         let lines: Vec<Recorded> = raw.filter_map(|line| Recorded::parse(line)).collect();
         let (recorded, unreadable) = (lines.len(), read - lines.len());
+        let oldest = lines.iter().map(|line| line.step.at).min().unwrap_or(i64::MAX);
+        let waited = since(oldest);
         if unreadable > 0 {
             warn!(unreadable, "passed over journal lines that can't be read");
         }
@@ -149,7 +160,7 @@ impl Flusher {
             self.store.trim_journal(batch).await.inspect_err(|_| self.metrics.store_error("trim_journal"))?;
         }
         self.metrics.journal(recorded, unreadable);
-        Ok(if batches.iter().any(|batch| batch.count >= BATCH) { Found::More } else { Found::Some })
+        Ok(if batches.iter().any(|batch| batch.count >= BATCH) { Found::More(waited) } else { Found::Some })
     }
 
     async fn drain(&self) -> Result<(), FlushError> {
@@ -194,7 +205,7 @@ impl Rhythm {
         match found {
             Found::Nothing => IDLE,
             Found::Some => BUSY,
-            Found::More => Duration::ZERO,
+            Found::More(_) => Duration::ZERO,
         }
     }
 
@@ -220,7 +231,7 @@ mod tests {
     #[test]
     fn it_looks_more_often_while_lines_come_and_less_and_less_while_rounds_fail() {
         let mut rhythm = Rhythm::default();
-        assert_eq!(rhythm.after(Ok(Found::More)), Duration::ZERO);
+        assert_eq!(rhythm.after(Ok(Found::More(Duration::ZERO))), Duration::ZERO);
         assert_eq!(rhythm.after(Ok(Found::Some)), BUSY);
         assert_eq!(rhythm.after(Ok(Found::Nothing)), IDLE);
         let failed = || Err(FlushError::Records(RecordsError::Cursor));

@@ -17,7 +17,7 @@ use tracing::debug;
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::config::settings;
 use crate::crash::{self, Point};
-use crate::model::{Delivery, Outcome, now_ms};
+use crate::model::{Delivery, Outcome, now_ms, since};
 use crate::sender::channel::Wire;
 use crate::sender::coalesce::Parcel;
 use crate::sender::fate::{AppState, Decision, Tally, app_state, decide_together};
@@ -206,11 +206,6 @@ async fn begin(context: &Context, head: &ClaimedReply, route: &Route, carried: u
     };
     crash::point(Point::Beginning);
     insist(context, "begin", || context.store.begin(vec![begin.clone()])).await
-}
-
-/// How long ago that was, Unix ms; clocks of several machines may differ a little.
-fn since(at: i64) -> Duration {
-    Duration::from_millis(u64::try_from(now_ms().saturating_sub(at)).unwrap_or(0))
 }
 
 async fn send(context: &Context, head: &ClaimedReply, parcel: &Parcel<'_>, route: &Route) -> Sent {

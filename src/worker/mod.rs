@@ -26,8 +26,9 @@ use crate::action::Actions;
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::crash::{self, Point};
 use crate::directory::Directory;
-use crate::model::{Lane, Outcome, now_ms};
+use crate::model::{Lane, Outcome, millis, since};
 use crate::records::Records;
+use crate::rush::Rush;
 use crate::setup::{AppSetup, InForce, Setup};
 use crate::stop::Stop;
 use crate::store::{
@@ -44,6 +45,9 @@ const LOOP: &str = "workers";
 const IDLE: Duration = Duration::from_secs(1);
 /// Lanes claimed in one step at most.
 const CLAIM: usize = 64;
+/// The same in a rush, and how long the next step waits then.
+const CLAIM_IN_RUSH: usize = 16;
+const STEP_IN_RUSH: Duration = Duration::from_millis(10);
 /// How long a lane whose app has no permit left is set aside.
 const APP_BUSY: Duration = Duration::from_millis(500);
 
@@ -72,6 +76,7 @@ struct Context {
     held: Arc<HeldLeases>,
     names: profile::Names,
     directory: Arc<Directory>,
+    rush: Arc<Rush>,
 }
 
 /// What one task holds while it works.
@@ -94,7 +99,13 @@ struct Work<'a> {
 
 impl Workers {
     /// Works by what is in force when a message is claimed.
-    pub fn new(store: SharedStore, in_force: Arc<InForce>, sources: Sources, telemetry: Telemetry) -> Self {
+    pub fn new(
+        store: SharedStore,
+        in_force: Arc<InForce>,
+        sources: Sources,
+        rush: Arc<Rush>,
+        telemetry: Telemetry,
+    ) -> Self {
         let Sources { actions, directory, records } = sources;
         let archive = Archive::new(records);
         let held = HeldLeases::new(store.clone(), Side::In, in_force.settings().workers.lease);
@@ -111,6 +122,7 @@ impl Workers {
             held,
             names: profile::Names::default(),
             directory,
+            rush,
         }))
     }
 
@@ -136,22 +148,27 @@ impl Workers {
 async fn claim_loop(context: &Arc<Context>, tasks: &TaskTracker, stop: &Stop) {
     let workers = context.in_force.settings().workers.clone();
     let permits = Arc::new(Semaphore::new(workers.concurrency));
-    let mut outage = Outage::new("claim_messages");
+    let (mut outage, mut waited) = (Outage::new("claim_messages"), Duration::ZERO);
     while !stop.draining.is_cancelled() {
         context.health.tick(LOOP);
         let permit = tokio::time::timeout(IDLE, permits.clone().acquire_owned());
         let Some(Ok(Ok(first))) = stop.draining.run_until_cancelled(permit).await else { continue };
         let mut taken = vec![first];
-        taken.extend(std::iter::from_fn(|| permits.clone().try_acquire_owned().ok()).take(CLAIM - 1));
+        let most = if context.rush.goes_before(waited) { CLAIM_IN_RUSH } else { CLAIM };
+        taken.extend(std::iter::from_fn(|| permits.clone().try_acquire_owned().ok()).take(most - 1));
         match context.store.claim_messages(taken.len(), workers.lease).await {
             Ok(Claimed { items, poisoned, next_wake }) => {
                 outage.over();
                 poisoned.iter().for_each(|message| give_up(context, message));
                 let found = !items.is_empty();
+                waited = items.iter().map(|claimed| since(claimed.message.received_at)).max().unwrap_or_default();
                 if found {
                     crash::point(Point::Claimed);
                 }
                 start(context, tasks, items, taken, stop).await;
+                if context.rush.goes_before(waited) {
+                    stop.draining.run_until_cancelled(tokio::time::sleep(STEP_IN_RUSH)).await;
+                }
                 if !found {
                     let work = context.store.wakeups().wait(Side::In, next_wake.unwrap_or(IDLE).min(IDLE));
                     stop.draining.run_until_cancelled(work).await;
@@ -246,8 +263,8 @@ async fn work(context: &Context, job: &Job) {
     let Some(app) = job.setup.apps.get(&message.app) else { return };
     let mut span = spans::handling(&context.spans, &job.claimed);
     let work = Work { setup: &job.setup, app, trace: span.context().or(message.trace) };
-    let waited = u64::try_from(now_ms().saturating_sub(message.received_at)).unwrap_or(0);
-    context.metrics.started(Duration::from_millis(waited));
+    let waited = since(message.received_at);
+    context.metrics.started(waited);
     if message.msg_type == "event:add_to_chat" {
         let lane = Lane::of_chat(&message.app, &message.chat_id);
         if let Err(error) = context.store.revive(&lane).await {
@@ -277,7 +294,7 @@ async fn work(context: &Context, job: &Job) {
                 request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
                 sender_key = %message.sender_key, msg_id = %message.msg_id, rule = handled.rule, action = handled.action,
                 outcome = handled.outcome.as_str(), reason = handled.reason, %replies, text = content.of_text(handled.text.as_deref().unwrap_or(&message.text)),
-                waited_ms = waited, elapsed_ms = began.elapsed().as_millis() as u64, "message handled"
+                waited_ms = millis(waited), elapsed_ms = began.elapsed().as_millis() as u64, "message handled"
             );
         }
         Some(Committed::Lost) => {

@@ -137,6 +137,7 @@ impl Desk {
             store,
             records,
             Arc::default(),
+            Arc::default(),
             &database,
             Telemetry { alarms, metrics, health, spans: Default::default() },
         )

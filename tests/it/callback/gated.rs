@@ -122,6 +122,7 @@ impl Bare {
             metrics.clone(),
             Arc::default(),
             Spans::default(),
+            Arc::default(),
         )
         .router();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
