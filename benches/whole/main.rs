@@ -58,6 +58,9 @@ struct Arguments {
     /// One short round instead of three.
     #[arg(long)]
     quick: bool,
+    /// One part alone, a line a round: for a look at what a change does.
+    #[arg(long, value_enum)]
+    only: Option<Part>,
     /// Be one of the servers that the gateway is measured against.
     #[arg(long, hide = true, value_enum)]
     serve: Option<Role>,
@@ -73,6 +76,24 @@ pub(crate) struct Plan {
     /// Of one run of wrk, and of one end to end.
     seconds: u64,
     end_to_end_seconds: u64,
+}
+
+impl Plan {
+    fn of(quick: bool) -> Self {
+        match quick {
+            true => Self { rounds: 1, seconds: 2, end_to_end_seconds: 3 },
+            false => Self { rounds: 3, seconds: 3, end_to_end_seconds: 4 },
+        }
+    }
+}
+
+/// What can be looked at alone.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Part {
+    /// Callbacks over 64 connections: bare axum, the embedded store, Redis everysec.
+    Acks,
+    /// From callback to reply, on every store.
+    EndToEnd,
 }
 
 /// One row of callbacks: who answered.
@@ -131,16 +152,39 @@ fn run() -> anyhow::Result<()> {
     runtime.block_on(async {
         match arguments.serve {
             Some(role) => serve::serve(role).await,
-            None => measure(arguments.quick).await,
+            None => match arguments.only {
+                Some(part) => look(part, Plan::of(arguments.quick)).await,
+                None => measure(Plan::of(arguments.quick)).await,
+            },
         }
     })
 }
 
-async fn measure(quick: bool) -> anyhow::Result<()> {
-    let plan = match quick {
-        true => Plan { rounds: 1, seconds: 2, end_to_end_seconds: 3 },
-        false => Plan { rounds: 3, seconds: 3, end_to_end_seconds: 4 },
-    };
+async fn look(part: Part, plan: Plan) -> anyhow::Result<()> {
+    let (mut prepared, mut measured) = (Prepared::new(plan)?, Measured::default());
+    for _ in 0..plan.rounds {
+        match part {
+            Part::Acks => acks_alone(plan, &mut prepared).await?,
+            Part::EndToEnd => end_to_end_round(plan, &prepared, &mut measured).await?,
+        }
+    }
+    Ok(())
+}
+
+async fn acks_alone(plan: Plan, prepared: &mut Prepared) -> anyhow::Result<()> {
+    let plain = against(Role::Plain, CONNECTIONS[0], plan, &prepared.sample)?.shot.rate();
+    eprint!("bare axum {plain:.0}");
+    let distinct = prepared.distinct(plain, plan.seconds)?;
+    for backend in [Backend::Embedded, Backend::RedisEverysec] {
+        let Answered { shot, waiting, .. } = acked(backend, CONNECTIONS[0], plan.seconds, distinct).await?;
+        let (name, rate) = (backend.as_str(), shot.rate());
+        eprint!("; {name} {rate:.0}, {:.2} of it, {waiting} waiting", rate / plain);
+    }
+    eprintln!();
+    Ok(())
+}
+
+async fn measure(plan: Plan) -> anyhow::Result<()> {
     let (machine, mut measured) = (Machine::look(&[RUSTC, REDIS, WRK])?, Measured::default());
     let mut prepared = Prepared::new(plan)?;
     for round in 1..=plan.rounds {
