@@ -18,7 +18,7 @@ use serde_json::json;
 use super::http::{failure, read};
 use super::{ActionError, Answer, Request};
 use crate::config::settings::{AnswerFormat, LlmAction};
-use crate::model::{Role, SessionTurn, now_ms};
+use crate::model::{Role, SessionTurn, now_ms, since};
 use crate::trace_context::TRACEPARENT;
 use crate::wecom::message;
 
@@ -84,7 +84,7 @@ async fn post(
 
 /// How long the message is still worth an answer.
 fn left(action: &LlmAction, received_at: i64) -> Duration {
-    let age = Duration::from_millis(u64::try_from(now_ms().saturating_sub(received_at)).unwrap_or(0));
+    let age = since(received_at);
     action.max_age.saturating_sub(age)
 }
 

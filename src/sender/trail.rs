@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tracing::{error, info, warn};
 
-use crate::model::{Delivery, Outcome, ReplyTo, content_digest, first_id, now_ms};
+use crate::model::{Delivery, Outcome, ReplyTo, content_digest, first_id, millis, since};
 use crate::sender::fate::Decision;
 use crate::store::{CONTENT, ChildChange, Line, Stage};
 use crate::task::{AWAITING_MEMBER, PushState, RecipientState, Who};
@@ -146,7 +146,7 @@ fn line(delivery: &Delivery, decision: &Decision, sent: Option<&Sent>) -> Line {
         }
         put("elapsed_ms", millis(sent.elapsed).into());
     }
-    put("latency_ms", now_ms().saturating_sub(delivery.received_at).max(0).into());
+    put("latency_ms", millis(since(delivery.received_at)).into());
     let stage = if decision.state.is_some() { Stage::Settled } else { Stage::Retried };
     Line { stage, request_id: delivery.request_id.clone(), key: delivery.key.clone(), detail }
 }
@@ -233,10 +233,6 @@ pub(super) fn log_decision(delivery: &Delivery, decision: &Decision) {
         let what = if partly { "delivered, but not to all" } else { "not delivered" };
         warn!(request_id, app, chat_id, sender_key, msg_id, delivery = id, state, reason, "{what}");
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

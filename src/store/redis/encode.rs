@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::batch::Args;
-use crate::model::{Delivery, Lane, MessageKey, encode as encoded, millis, now_ms};
+use crate::model::{Delivery, Lane, MessageKey, encode as encoded, millis, since};
 use crate::store::share::{Due, REPLIES_A_PUSH};
 use crate::store::*;
 
@@ -46,7 +46,7 @@ pub(super) fn chat_lane(key: &MessageKey) -> Lane {
 pub(super) fn arrival(arrival: &Arrival, shard_limit: u64) -> Result<Args> {
     let message = &arrival.message;
     let max_age = millis(arrival.max_age.min(FOREVER));
-    let fresh_for = max_age - now_ms().saturating_sub(message.received_at).max(0);
+    let fresh_for = max_age - millis(since(message.received_at));
     Ok(vec![
         arrival.lane.as_str().into(),
         message.key().as_str().into(),
