@@ -4,7 +4,6 @@
 //! the records are written in long steps. What has waited long by itself waits for no rush: one that does not end is no rush but the
 //! load, which all have to share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -21,13 +20,13 @@ pub struct Rush {
 
 /// A callback that waits, until it is dropped.
 #[derive(Debug)]
-pub struct Callback(Arc<Rush>);
+pub struct Callback<'r>(&'r Rush);
 
 impl Rush {
     /// A callback came.
-    pub fn enter(self: &Arc<Self>) -> Callback {
+    pub fn enter(&self) -> Callback<'_> {
         self.callbacks.fetch_add(1, Ordering::Relaxed);
-        Callback(self.clone())
+        Callback(self)
     }
 
     /// Whether callbacks go before work that has `waited` so long.
@@ -36,7 +35,7 @@ impl Rush {
     }
 }
 
-impl Drop for Callback {
+impl Drop for Callback<'_> {
     fn drop(&mut self) {
         self.0.callbacks.fetch_sub(1, Ordering::Relaxed);
     }
@@ -48,7 +47,7 @@ mod tests {
 
     #[test]
     fn it_lasts_while_many_callbacks_wait_and_holds_up_nobody_for_long() {
-        let rush = Arc::new(Rush::default());
+        let rush = Rush::default();
         let mut waiting: Vec<Callback> = (1..MANY).map(|_| rush.enter()).collect();
         assert!(!rush.goes_before(Duration::ZERO));
         waiting.push(rush.enter());

@@ -150,12 +150,11 @@ fn run() -> anyhow::Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        match arguments.serve {
-            Some(role) => serve::serve(role).await,
-            None => match arguments.only {
-                Some(part) => look(part, Plan::of(arguments.quick)).await,
-                None => measure(Plan::of(arguments.quick)).await,
-            },
+        let plan = Plan::of(arguments.quick);
+        match (arguments.serve, arguments.only) {
+            (Some(role), _) => serve::serve(role).await,
+            (None, Some(part)) => look(part, plan).await,
+            (None, None) => measure(plan).await,
         }
     })
 }

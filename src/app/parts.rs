@@ -70,21 +70,9 @@ impl Parts {
         let telemetry = Telemetry { alarms, metrics, health, spans };
         let tellers = Tellers { notifier, exporter };
         let recent = Arc::new(Recent::default());
-        Ok((
-            Self {
-                store,
-                spool,
-                records,
-                copies,
-                rush: Arc::default(),
-                in_force,
-                reloader,
-                telemetry,
-                recent,
-                clients,
-            },
-            tellers,
-        ))
+        let rush = Arc::default();
+        let parts = Self { store, spool, records, copies, rush, in_force, reloader, telemetry, recent, clients };
+        Ok((parts, tellers))
     }
 
     /// Where callbacks come in.

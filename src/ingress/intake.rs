@@ -33,6 +33,11 @@ pub(super) enum Taken {
 }
 
 impl Taken {
+    /// The store does not take it now.
+    pub(super) const UNAVAILABLE: Self = Self::Refused("store_unavailable");
+    /// The store did not say so in time.
+    pub(super) const LATE: Self = Self::Refused("store_timeout");
+
     /// Whether the message is safe, so that its copies need no second word with the store.
     pub(super) fn is_kept(self) -> bool {
         match self {
@@ -62,7 +67,7 @@ impl Intake {
             let request_id = arrival.message.request_id.clone();
             return self.enqueue(arrival).await.unwrap_or_else(|error| {
                 warn!(%error, request_id, "a message could not be stored");
-                Taken::Refused("store_unavailable")
+                Taken::UNAVAILABLE
             });
         };
         let mut why = String::new();
@@ -105,7 +110,7 @@ impl Intake {
             Ok(Appended::Behind) => {}
             Err(error) => {
                 warn!(%error, request_id = %arrival.message.request_id, "a message could not be spooled");
-                return Taken::Refused("store_unavailable");
+                return Taken::UNAVAILABLE;
             }
         }
         crash::point(Point::Spooled);

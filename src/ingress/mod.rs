@@ -40,7 +40,7 @@ use crate::telemetry::{Metrics, Recent, Span, SpanOf, Spans, trace_of};
 use intake::Taken;
 use judge::{Judged, Received, judge};
 use refusal::Refusal;
-use to_the_end::to_the_end;
+use to_the_end::{ToTheEnd, to_the_end};
 use window::{Admission, Lead, Shared, Window};
 
 pub use intake::Intake;
@@ -180,10 +180,10 @@ impl Inner {
         let (_waiting, mark_ttl) = (self.rush.enter(), app.mark_ttl(&message));
         let (taken, copy) = match self.window.admit(&message.key(), mark_ttl) {
             Admission::Known => (Taken::Duplicate, true),
-            Admission::Follow(shared) => (wait(shared, deadline).await, true),
+            Admission::Follow(shared) => (by(deadline, told(shared)).await, true),
             Admission::Lead(lead) => {
                 let arrival = arrival(settings, app, message.clone(), mark_ttl);
-                (within(deadline, self.store(arrival, deadline, lead)).await.unwrap_or(LATE), false)
+                (by(deadline, self.store(arrival, deadline, lead)).await, false)
             }
         };
         let result = match taken {
@@ -204,11 +204,11 @@ impl Inner {
     }
 
     /// Stores to the end, whatever happens: a panic, a client that goes away, or the deadline, must not leave the copies without an answer.
-    fn store(&self, arrival: Arrival, deadline: Instant, lead: Lead) -> impl Future<Output = Taken> + use<> {
+    fn store(&self, arrival: Arrival, deadline: Instant, lead: Lead) -> ToTheEnd<Taken> {
         let intake = self.intake.clone();
         to_the_end(async move {
             let taken = AssertUnwindSafe(intake.take(arrival, deadline)).catch_unwind().await;
-            let taken = taken.unwrap_or(Taken::Refused("store_unavailable"));
+            let taken = taken.unwrap_or(Taken::UNAVAILABLE);
             lead.settle(taken);
             taken
         })
@@ -233,19 +233,13 @@ fn plain_text(text: impl IntoResponse) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }
 
-/// The answer did not come in time.
-const LATE: Taken = Taken::Refused("store_timeout");
-
-async fn wait(mut shared: Shared, deadline: Instant) -> Taken {
-    match within(deadline, shared.wait_for(Option::is_some)).await {
-        Some(Ok(taken)) => taken.unwrap_or(Taken::Refused("store_unavailable")),
-        Some(Err(_)) => Taken::Refused("store_unavailable"),
-        None => LATE,
-    }
+/// What the first of several copies is told, as the others hear of it.
+async fn told(mut shared: Shared) -> Taken {
+    shared.wait_for(Option::is_some).await.ok().and_then(|taken| *taken).unwrap_or(Taken::UNAVAILABLE)
 }
 
-async fn within<T>(deadline: Instant, answer: impl Future<Output = T>) -> Option<T> {
-    tokio::time::timeout_at(deadline.into(), answer).await.ok()
+async fn by(deadline: Instant, taken: impl Future<Output = Taken>) -> Taken {
+    tokio::time::timeout_at(deadline.into(), taken).await.unwrap_or(Taken::LATE)
 }
 
 #[cfg(test)]

@@ -3,24 +3,23 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 
 /// Runs in the task of whoever waits for it; dropped before its end, it goes on in a task of its own, as long as there is a
 /// runtime. One that panics is over.
-pub(super) fn to_the_end<F>(work: F) -> ToTheEnd<F>
-where
-    F: Future<Output: Send + 'static> + Send + 'static,
-{
-    ToTheEnd(Some(Box::pin(work)))
+pub(super) fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> ToTheEnd<T> {
+    ToTheEnd(Some(work.boxed()))
 }
 
 /// See [`to_the_end`].
-pub(super) struct ToTheEnd<F: Future<Output: Send + 'static> + Send + 'static>(Option<Pin<Box<F>>>);
+pub(super) struct ToTheEnd<T: Send + 'static>(Option<BoxFuture<'static, T>>);
 
-impl<F: Future<Output: Send + 'static> + Send + 'static> Future for ToTheEnd<F> {
-    type Output = F::Output;
+impl<T: Send + 'static> Future for ToTheEnd<T> {
+    type Output = T;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let Some(mut work) = self.0.take() else { return Poll::Pending };
         let done = work.as_mut().poll(context);
         if done.is_pending() {
@@ -30,7 +29,7 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Future for ToTheEnd<F> 
     }
 }
 
-impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for ToTheEnd<F> {
+impl<T: Send + 'static> Drop for ToTheEnd<T> {
     fn drop(&mut self) {
         if let (Some(work), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
             runtime.spawn(work);

@@ -97,7 +97,7 @@ impl Window {
                     key: key.clone(),
                     tell,
                     remember: !self.span.is_zero() && self.span <= mark_ttl,
-                    taken: Taken::Refused("store_unavailable"),
+                    taken: Taken::UNAVAILABLE,
                 })
             }
         }

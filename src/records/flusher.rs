@@ -28,7 +28,7 @@ const BATCH: usize = 2_000;
 const BUSY: Duration = Duration::from_millis(100);
 /// Between two looks while none come: what happened is visible within half a second.
 const IDLE: Duration = Duration::from_millis(250);
-/// Between two rounds in a rush: what happened is visible a little later then, but not ever later.
+/// Between two rounds in a rush: what happened is visible a little later then.
 const IN_RUSH: Duration = Duration::from_secs(1);
 /// The longest wait after failures.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ enum FlushError {
 enum Found {
     Nothing,
     Some,
-    /// As much as was asked for: there is more. Its first line waited so long.
+    /// As much as was asked for: there is more. The oldest of it waited so long.
     More(Duration),
 }
 
@@ -147,8 +147,7 @@ impl Flusher {
         let raw = batches.iter().flat_map(|batch| &batch.lines);
         let lines: Vec<Recorded> = raw.filter_map(|line| Recorded::parse(line)).collect();
         let (recorded, unreadable) = (lines.len(), read - lines.len());
-        let oldest = lines.iter().map(|line| line.step.at).min().unwrap_or(i64::MAX);
-        let waited = since(oldest);
+        let waited = lines.iter().map(|line| line.step.at).min().map_or(Duration::ZERO, since);
         if unreadable > 0 {
             warn!(unreadable, "passed over journal lines that can't be read");
         }

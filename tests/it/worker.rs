@@ -77,7 +77,8 @@ async fn begun_at_once(callbacks_under_way: usize) -> u64 {
     for n in 0..100 {
         enqueue(&scene.shared, arrival("c1", &format!("u{n}"), "m", &format!("r{n}"))).await;
     }
-    let _under_way: Vec<_> = (0..callbacks_under_way).map(|_| scene.rush.enter()).collect();
+    let rush = scene.rush.clone();
+    let _under_way: Vec<_> = (0..callbacks_under_way).map(|_| rush.enter()).collect();
     scene.store.hold_claims(true);
     let running = scene.run();
     scene.store.until_claimed(1).await;

@@ -38,8 +38,8 @@ impl Database {
         let (work, incoming) = channel();
         let wakeups = Arc::new(Wakeups::default());
         let (checkpoints, copier) = Checkpoints::start(file, name, &conn)?;
-        let (wakeups_too, runtime) = (wakeups.clone(), Handle::try_current().ok());
-        let writer = Writer { conn, work: incoming, wakeups: wakeups_too, runtime, checkpoints, sweeper, waiting };
+        let runtime = Handle::try_current().ok();
+        let writer = Writer { conn, work: incoming, wakeups: wakeups.clone(), runtime, checkpoints, sweeper, waiting };
         let writer = spawn(format!("{name}-writer"), move || writer.run())?;
         Ok(Self { work: Some(work), threads: vec![writer, copier], wakeups })
     }

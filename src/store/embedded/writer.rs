@@ -141,7 +141,7 @@ impl Writer {
     fn hand_over(&self, group: &mut Vec<Box<dyn Work>>) {
         match &self.runtime {
             Some(runtime) if group.len() > 1 => {
-                let done = std::mem::replace(group, Vec::with_capacity(GROUP));
+                let done = std::mem::take(group);
                 runtime.spawn(async move { done.into_iter().for_each(|work| work.succeed()) });
             }
             Some(_) | None => group.drain(..).for_each(|work| work.succeed()),
