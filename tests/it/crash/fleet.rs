@@ -147,8 +147,21 @@ impl Fleet {
 
     /// Starts the gateway of this place, with a trap where one is named.
     pub async fn start(&mut self, place: usize, trap: Option<&str>) {
-        let config = self.places[place].config.clone();
-        let gateway = Gateway::start(&config, trap).await.unwrap_or_else(|ended| panic!("it ended: {ended:?}"));
+        let gateway = Gateway::start(self.config(place), trap).await;
+        self.moves_in(place, gateway.unwrap_or_else(|ended| panic!("it ended: {ended:?}")));
+    }
+
+    /// Starts the gateway of this place and waits until it ends by itself: in a trap that what waits there may spring at any
+    /// time, also before it takes callbacks.
+    pub async fn starts_and_ends(&mut self, place: usize, trap: &str) -> Ended {
+        match Gateway::start(self.config(place), Some(trap)).await {
+            Ok(gateway) => self.moves_in(place, gateway),
+            Err(ended) => return ended,
+        }
+        self.ends(place).await
+    }
+
+    fn moves_in(&mut self, place: usize, gateway: Gateway) {
         self.front.add(gateway.callbacks);
         self.places[place].gateway = Some(gateway);
     }

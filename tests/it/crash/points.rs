@@ -176,11 +176,13 @@ async fn a_message_that_kills_its_worker_is_poison(on: On) {
         let (wecom, poison) = (wecom.clone(), poison.clone());
         async move { wecom.push(&poison).await }
     });
-    for life in 1..=POISON_AFTER {
-        let ended = fleet.ends(0).await;
-        assert_eq!(ended.signal(), Some(SIGABRT), "life {life}: {ended:?}");
-        fleet.start(0, (life < POISON_AFTER).then_some("claimed")).await;
+    let mut ended = fleet.ends(0).await;
+    for life in 2..=POISON_AFTER {
+        assert_eq!(ended.signal(), Some(SIGABRT), "before life {life}: {ended:?}");
+        ended = fleet.starts_and_ends(0, "claimed").await;
     }
+    assert_eq!(ended.signal(), Some(SIGABRT), "{ended:?}");
+    fleet.start(0, None).await;
     assert!(pushed.await.unwrap().acked);
     assert!(wecom.push(&next).await.acked);
     let ended = tokio::time::timeout(PATIENCE, async {
