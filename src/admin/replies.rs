@@ -1,5 +1,6 @@
 //! `POST /api/v1/replies`: the late answer of an action that said `202`. It is taken only for a message that waits for
-//! one and only into that message's own chat; the same `seq` again changes nothing.
+//! one and only into that message's own chat; the same `seq` again changes nothing. A service may post it before what it said
+//! with `202` is on record.
 
 use std::time::Duration;
 
@@ -17,9 +18,14 @@ use super::{AdminState, Failure};
 use crate::alarms::{Alarm, Kind};
 use crate::model::Lane;
 use crate::sender::NoRoute;
-use crate::store::{Answered, LateAnswer, Stage, Turn};
+use crate::store::{Answered, LateAnswer, SharedStore, Stage, Turn, Waiting};
 use crate::telemetry::{SpanOf, trace_of};
 use crate::worker::reply::{Origin, Replies};
+
+/// When it is looked again whether a message waits, the first time; then each time after twice as long.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often at most: for a little more than a second.
+const LOOKS: u32 = 6;
 
 /// A late answer as it is posted.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -78,7 +84,7 @@ pub(super) async fn post(
     span.tell("app", &late.app);
     span.tell("chat_id", &late.chat);
     let lane = Lane::of_chat(&late.app, &late.chat);
-    let waiting = state.store.waiting(&lane, &late.request_id).await?.ok_or_else(not_waiting)?;
+    let waiting = awaited(&state.store, &lane, &late.request_id).await?;
     let origin = Origin {
         key: waiting.key,
         request_id: late.request_id.clone(),
@@ -132,7 +138,19 @@ pub(super) async fn post(
     Ok(Json(LateReplyTaken { state: word }))
 }
 
+/// The message that waits, once it does: an answer may overtake the commit of the `202` that promised it.
+async fn awaited(store: &SharedStore, lane: &Lane, request_id: &str) -> Result<Waiting, Failure> {
+    for pause in (0..LOOKS).map(|looks| LOOK_AGAIN * 2_u32.pow(looks)) {
+        if let Some(waiting) = store.waiting(lane, request_id).await? {
+            return Ok(waiting);
+        }
+        tokio::time::sleep(pause).await;
+    }
+    store.waiting(lane, request_id).await?.ok_or_else(not_waiting)
+}
+
 fn not_waiting() -> Failure {
-    let text = "no message of this chat waits for an answer under this request_id; it may have waited too long";
+    let text = "no message of this chat waits for an answer under this request_id; it may have waited too long, or the gateway \
+                ended before it noted the 202: then the action is asked again under the same Idempotency-Key";
     Failure::new(StatusCode::NOT_FOUND, "not_waiting", text)
 }

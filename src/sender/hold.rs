@@ -33,6 +33,17 @@ pub(super) const ASIDE: Duration = Duration::from_secs(10);
 /// When a process asks again for the right to try, after another had it.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
+/// Whether a lane of an app may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MaySend {
+    /// Nothing holds the app.
+    Yes,
+    /// The app is held, and this is the one send that tries whether that is over.
+    AsTry,
+    /// The app is held: the lane is to be set aside for so long.
+    NotFor(Duration),
+}
+
 /// The holds of all apps, as this process knows them.
 pub struct Holds {
     store: SharedStore,
@@ -106,13 +117,13 @@ impl Holds {
         Ok(true)
     }
 
-    /// How long a lane of this app is to be set aside; `None`: it may send, also because it is the one that tries.
-    pub(super) async fn aside(&self, app: &str) -> Option<Duration> {
-        let aside = ASIDE.mul_f64(rand::random_range(1.0..2.0));
+    /// Whether a lane of this app may send now. Who may try and then doesn't says [`Holds::was_not_tried`].
+    pub(super) async fn may_send(&self, app: &str) -> MaySend {
+        let aside = MaySend::NotFor(ASIDE.mul_f64(rand::random_range(1.0..2.0)));
         let now = Instant::now();
         let every = match self.held().get_mut(app) {
-            None => return None,
-            Some(held) if now < held.probe => return Some(aside),
+            None => return MaySend::Yes,
+            Some(held) if now < held.probe => return aside,
             Some(held) => {
                 // Others of this process need not ask meanwhile.
                 held.probe = now + ASK_AGAIN;
@@ -122,13 +133,21 @@ impl Holds {
         match self.store.lock_note(&Note::hold(app), "probe", every).await {
             Ok(true) => {
                 self.held().get_mut(app).into_iter().for_each(|held| held.probing = true);
-                None
+                MaySend::AsTry
             }
-            Ok(false) => Some(aside),
+            Ok(false) => aside,
             Err(error) => {
                 debug!(%error, app, "the right to try could not be asked for");
-                Some(aside)
+                aside
             }
+        }
+    }
+
+    /// Nothing was written by the one that was to try: the right to is another's.
+    pub(super) async fn was_not_tried(&self, app: &str) {
+        self.held().get_mut(app).into_iter().for_each(|held| held.probing = false);
+        if let Err(error) = self.store.unlock_note(&Note::hold(app), "probe").await {
+            debug!(%error, app, "the right to try could not be passed on");
         }
     }
 
@@ -269,6 +288,10 @@ mod tests {
         (folder, store, a, b)
     }
 
+    async fn is_set_aside(holds: &Holds) -> bool {
+        matches!(holds.may_send("app").await, MaySend::NotFor(_))
+    }
+
     /// A minute goes by.
     async fn pass(store: &SharedStore, all: [&Holds; 2]) {
         store.unlock_note(&Note::hold("app"), "probe").await.unwrap();
@@ -280,24 +303,38 @@ mod tests {
     #[tokio::test]
     async fn one_lane_of_one_process_tries_at_its_time() {
         let (_folder, store, a, b) = two();
-        assert_eq!(a.aside("app").await, None);
+        assert_eq!(a.may_send("app").await, MaySend::Yes);
         a.hold("app", "errcode 60020").await;
         b.look(&APPS).await;
         for holds in [&a, &b] {
             assert_eq!(holds.reason("app").as_deref(), Some("errcode 60020"));
-            let aside = holds.aside("app").await.expect("nobody tries in the first minute");
+            let MaySend::NotFor(aside) = holds.may_send("app").await else { panic!("nobody tries in the first minute") };
             assert!((ASIDE..ASIDE * 2).contains(&aside), "{aside:?}");
-            assert_eq!(holds.aside("other").await, None);
+            assert_eq!(holds.may_send("other").await, MaySend::Yes);
         }
         for _ in 0..3 {
             pass(&store, [&a, &b]).await;
             let mut tries = 0;
             for _ in 0..10 {
-                tries += usize::from(a.aside("app").await.is_none());
-                tries += usize::from(b.aside("app").await.is_none());
+                tries += usize::from(a.may_send("app").await == MaySend::AsTry);
+                tries += usize::from(b.may_send("app").await == MaySend::AsTry);
             }
             assert_eq!(tries, 1);
         }
+    }
+
+    #[tokio::test]
+    async fn who_may_try_and_does_not_leaves_it_to_another() {
+        let (_folder, store, a, b) = two();
+        a.hold("app", "errcode 60020").await;
+        b.look(&APPS).await;
+        pass(&store, [&a, &b]).await;
+        assert_eq!(a.may_send("app").await, MaySend::AsTry);
+        a.was_not_tried("app").await;
+        assert!(is_set_aside(&a).await, "not at once, its lane may be the one that can't");
+        assert_eq!(b.may_send("app").await, MaySend::AsTry);
+        a.hold("app", "errcode 60020").await;
+        assert_eq!(a.held().get("app").map(|held| held.every), Some(PROBE), "what came of it was no try");
     }
 
     #[tokio::test]
@@ -314,10 +351,10 @@ mod tests {
             // Not before its time, whoever asks.
             for holds in [trying, other] {
                 holds.held().values_mut().for_each(|held| held.probe = Instant::now());
-                assert!(holds.aside("app").await.is_some());
+                assert!(is_set_aside(holds).await);
             }
             pass(&store, [&a, &b]).await;
-            assert_eq!(trying.aside("app").await, None);
+            assert_eq!(trying.may_send("app").await, MaySend::AsTry);
             trying.hold("app", "errcode 60020").await;
             assert_eq!(trying.reason("app").as_deref(), Some("errcode 60020"));
         }
@@ -339,13 +376,13 @@ mod tests {
         for holds in [&a, &b] {
             let next = holds.next_try("app").unwrap();
             assert!(next <= PROBE && next > PROBE / 2 && holds.next_try("other").is_none(), "{next:?}");
-            assert!(holds.aside("app").await.is_some());
+            assert!(is_set_aside(holds).await);
         }
         assert!(b.retry("app", &api).await.unwrap());
         a.look(&APPS).await;
         assert_eq!(a.next_try("app"), Some(Duration::ZERO));
-        assert_eq!(a.aside("app").await, None, "one of them tries");
-        assert!(b.aside("app").await.is_some(), "and no second");
+        assert_eq!(a.may_send("app").await, MaySend::AsTry, "one of them tries");
+        assert!(is_set_aside(&b).await, "and no second");
     }
 
     #[test]
@@ -361,15 +398,15 @@ mod tests {
         a.hold("app", "errcode 45009").await;
         b.look(&APPS).await;
         pass(&store, [&a, &b]).await;
-        assert_eq!(b.aside("app").await, None);
+        assert_eq!(b.may_send("app").await, MaySend::AsTry);
         b.lift("app").await;
         a.look(&APPS).await;
         for holds in [&a, &b] {
-            assert_eq!((holds.reason("app"), holds.aside("app").await), (None, None));
+            assert_eq!((holds.reason("app"), holds.may_send("app").await), (None, MaySend::Yes));
         }
         // A hold that follows has its own first minute.
         a.hold("app", "errcode 60020").await;
         b.look(&APPS).await;
-        assert!(a.aside("app").await.is_some() && b.aside("app").await.is_some());
+        assert!(is_set_aside(&a).await && is_set_aside(&b).await);
     }
 }

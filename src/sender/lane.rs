@@ -21,14 +21,14 @@ use crate::model::{Delivery, Outcome, now_ms, since};
 use crate::sender::channel::Wire;
 use crate::sender::coalesce::Parcel;
 use crate::sender::fate::{AppState, Decision, Tally, app_state, decide_together};
-use crate::sender::hold::Holds;
+use crate::sender::hold::{Holds, MaySend};
 use crate::sender::route::{NoRoute, Route, guard};
 use crate::sender::spans::Attempt;
 use crate::sender::trail::{self, Sent};
 use crate::setup::InForce;
 use crate::stop::Stop;
 use crate::store::{
-    self, Begin, Begun, ClaimedReply, GoOn, HeldLeases, Outage, Settle, Settled, SharedStore, Side, Turn,
+    self, Begin, Begun, ClaimedReply, GoOn, HeldLeases, Settle, Settled, SharedStore, Side, Turn,
 };
 use crate::telemetry::{Health, Metrics, Spans};
 use crate::wecom::verdict::{Verdict, verdict};
@@ -160,12 +160,14 @@ async fn ready(
     route: Result<Route, NoRoute>,
     carried: usize,
 ) -> Ready {
-    // A repeat may have been begun with the settle before it, and its window be over by then.
     let was_sent = head.delivery.is_repeat() || (begun.is_none() && head.begun);
-    if was_sent && !Tally::of(head, now_ms()).may_repeat {
+    let is_closed = || was_sent && !Tally::of(head, now_ms()).may_repeat;
+    if is_closed() {
         return Ready::End(Decision::left_open(&head.delivery));
     }
-    if begun.is_none() && now_ms() > head.delivery.expires_at {
+    // One that was begun with the settle before it is so old by our clock, which the store's need not be.
+    let may_be_sent = matches!(begun, None | Some(Begun::Go));
+    if may_be_sent && now_ms() > head.delivery.expires_at {
         let is_push = head.delivery.push.is_some();
         return Ready::End(if is_push { Decision::expired() } else { Decision::too_old() });
     }
@@ -175,16 +177,14 @@ async fn ready(
     };
     let begun = match begun {
         Some(begun) => Some(begun),
-        None => {
-            if route.channel.kind().is_api()
-                && let Some(pause) = context.holds.aside(&head.delivery.app).await
-            {
-                return Ready::Aside(pause);
-            }
-            begin(context, head, &route, carried).await
-        }
+        None => match begin_unless_held(context, head, &route, carried).await {
+            Ok(begun) => begun,
+            Err(pause) => return Ready::Aside(pause),
+        },
     };
     match begun {
+        // To begin may have taken an outage of the store.
+        Some(Begun::Go) if is_closed() => Ready::End(Decision::left_open(&head.delivery)),
         Some(Begun::Go) => Ready::Send(route),
         Some(Begun::ChatDead) => Ready::End(Decision::chat_dead()),
         Some(Begun::Paced(_) | Begun::Paused) => Ready::Leave,
@@ -193,6 +193,25 @@ async fn ready(
             Ready::Leave
         }
     }
+}
+
+/// Begins, unless the app is held: then the answer is how long the lane is to be set aside.
+async fn begin_unless_held(
+    context: &Context,
+    head: &ClaimedReply,
+    route: &Route,
+    carried: usize,
+) -> Result<Option<Begun>, Duration> {
+    let app = &head.delivery.app;
+    let may_send = if route.channel.kind().is_api() { context.holds.may_send(app).await } else { MaySend::Yes };
+    if let MaySend::NotFor(pause) = may_send {
+        return Err(pause);
+    }
+    let begun = begin(context, head, route, carried).await;
+    if may_send == MaySend::AsTry && begun != Some(Begun::Go) {
+        context.holds.was_not_tried(app).await;
+    }
+    Ok(begun)
 }
 
 async fn begin(context: &Context, head: &ClaimedReply, route: &Route, carried: usize) -> Option<Begun> {
@@ -282,24 +301,16 @@ async fn give_back(context: &Context, head: &ClaimedReply, pause: Duration) {
     }
 }
 
-/// Repeats a call for one lane as it is until the store answers it, for as long as the lane's lease can be ours.
+/// [`store::insist`], where nothing is left to do but to wait for the lease's end if even that fails.
 async fn insist<T, F>(context: &Context, verb: &'static str, call: impl Fn() -> F) -> Option<T>
 where
     F: Future<Output = store::Result<Vec<T>>>,
 {
-    let give_up = Instant::now() + context.settings.lease;
-    let mut outage = Outage::of_one_call(verb);
-    loop {
-        match call().await {
-            Ok(mut answers) => {
-                outage.over();
-                return answers.pop();
-            }
-            Err(error) if Instant::now() < give_up => outage.wait(&error, &context.metrics, &context.alarms).await,
-            Err(error) => {
-                tracing::error!(verb, %error, "the store did not answer while the lease could be ours");
-                return None;
-            }
+    match store::insist(verb, context.settings.lease, &context.metrics, &context.alarms, call).await {
+        Ok(mut answers) => answers.pop(),
+        Err(error) => {
+            tracing::error!(verb, %error, "the store did not answer while the lease could be ours");
+            None
         }
     }
 }

@@ -50,7 +50,7 @@ pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChan
 pub use notes::{Note, NoteWrite, Noted};
 pub use operators::{ByHand, CONFIRMED, DISCARDED, Operated, Operation, Tuning};
 pub use options::Options;
-pub use outage::Outage;
+pub use outage::{Outage, insist};
 pub use outbound::{Begin, Begun, ClaimedReply, Fate, GoOn, MOST_MERGED, Pace, ParkReason, Settle, Settled, Turn};
 pub use pushes::{
     Child, ChildChange, NewPush, Opened, Pushed, Pushes, Revision, TaskOpening, TaskProgress, TaskStatus,

@@ -1,12 +1,12 @@
 //! How a loop lives through a store that is away: it waits a little longer each time, says so once when it begins and
-//! once when it is over, and never ends or spins.
+//! once when it is over, and never ends or spins. And how a call for one lane does, which nobody else would repeat.
 
 use std::time::{Duration, Instant};
 
 use rand::RngExt;
 use tracing::{info, warn};
 
-use super::StoreError;
+use super::{Result, StoreError};
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::telemetry::metrics::Metrics;
 
@@ -16,6 +16,30 @@ const LONGEST: Duration = Duration::from_secs(1);
 const ALARMING: Duration = Duration::from_secs(5);
 /// … and once more whenever so much more has gone by.
 const STILL: Duration = Duration::from_secs(60);
+
+/// Repeats a call as it is until the store answers it, for as long as the lease that it is made under can be ours.
+///
+/// # Errors
+/// Those of the last call.
+pub async fn insist<T, F>(
+    verb: &'static str,
+    lease: Duration,
+    metrics: &Metrics,
+    alarms: &Alarms,
+    call: impl Fn() -> F,
+) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let give_up = Instant::now() + lease;
+    let mut outage = Outage::of_one_call(verb);
+    loop {
+        match call().await {
+            Err(error) if Instant::now() < give_up => outage.wait(&error, metrics, alarms).await,
+            answer => return answer,
+        }
+    }
+}
 
 /// The state of one loop.
 #[derive(Debug)]

@@ -44,8 +44,14 @@ pub enum ChannelKind {
 
 impl ChannelKind {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::GroupRobot, Self::AppMessage, Self::AppChat, Self::ResponseUrl, Self::JsonGateway];
+    pub const ALL: [Self; 6] = [
+        Self::GroupRobot,
+        Self::AppMessage,
+        Self::AppChat,
+        Self::CustomerTask,
+        Self::ResponseUrl,
+        Self::JsonGateway,
+    ];
 
     /// The word used in routes, trails, metrics and logs.
     pub fn as_str(self) -> &'static str {

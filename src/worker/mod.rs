@@ -50,6 +50,8 @@ const CLAIM_IN_RUSH: usize = 16;
 const STEP_IN_RUSH: Duration = Duration::from_millis(10);
 /// How long a lane whose app has no permit left is set aside.
 const APP_BUSY: Duration = Duration::from_millis(500);
+/// The same where its app is not configured, up to twice.
+const APP_GONE: Duration = Duration::from_secs(10);
 
 /// What messages are answered from.
 pub struct Sources {
@@ -205,7 +207,7 @@ async fn start(
     if stop.draining.is_cancelled() {
         return give_back(context, items.into_iter().map(|claimed| claimed.lease).collect(), Duration::ZERO).await;
     }
-    let (mut busy, setup) = (Vec::new(), context.in_force.now());
+    let (mut busy, mut gone, setup) = (Vec::new(), Vec::new(), context.in_force.now());
     for claimed in items {
         let app = setup.apps.get(&claimed.message.app);
         let (Some(permit), app_permit) = (permits.pop(), app.map(|app| app.permits.clone().try_acquire_owned())) else {
@@ -225,12 +227,12 @@ async fn start(
                     request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
                     sender_key = %message.sender_key, msg_id = %message.msg_id, "a message waits for an app that is not configured"
                 );
-                busy.push(claimed.lease);
+                gone.push(claimed.lease);
             }
         }
     }
-    if !busy.is_empty() {
-        give_back(context, busy, APP_BUSY.mul_f64(rand::random_range(1.0..2.0))).await;
+    for (leases, pause) in [(busy, APP_BUSY), (gone, APP_GONE)] {
+        give_back(context, leases, pause.mul_f64(rand::random_range(1.0..2.0))).await;
     }
 }
 
@@ -267,13 +269,13 @@ async fn work(context: &Context, job: &Job) {
     context.metrics.started(waited);
     if message.msg_type == "event:add_to_chat" {
         let lane = Lane::of_chat(&message.app, &message.chat_id);
-        if let Err(error) = context.store.revive(&lane).await {
-            // The lease ends and the event is handled again.
+        if let Err(error) = through_outages(context, "revive", || context.store.revive(&lane)).await {
             error!(
                 %error, request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
-                sender_key = %message.sender_key, msg_id = %message.msg_id, "a chat could not be revived"
+                sender_key = %message.sender_key, msg_id = %message.msg_id,
+                "a chat could not be revived; the event will be handled again"
             );
-            return;
+            return give_back(context, vec![job.claimed.lease.clone()], Duration::ZERO).await;
         }
     }
     context.directory.hear(&app.settings, message);
@@ -285,9 +287,9 @@ async fn work(context: &Context, job: &Job) {
     spans::decided(&mut span, &handled);
     let commit = context.spans.child(SpanOf::Commit, work.trace);
     let committed = settle(context, handled.commit).await;
-    spans::committed(commit, committed);
+    spans::committed(commit, committed.as_ref().ok().copied());
     match committed {
-        Some(Committed::Done | Committed::LaneFull) => {
+        Ok(Committed::Done) => {
             crash::point(Point::Committed);
             context.metrics.handled(&message.app, handled.outcome);
             info!(
@@ -297,22 +299,28 @@ async fn work(context: &Context, job: &Job) {
                 waited_ms = millis(waited), elapsed_ms = began.elapsed().as_millis() as u64, "message handled"
             );
         }
-        Some(Committed::Lost) => {
+        Ok(Committed::Lost) => {
             debug!(request_id = %message.request_id, "the lease was lost; another worker handles it")
         }
-        None => error!(
-            request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
-            sender_key = %message.sender_key, msg_id = %message.msg_id, "not committed; it will be handled again"
-        ),
+        Ok(Committed::LaneFull) | Err(_) => {
+            let error = committed.err();
+            let error = error.as_ref().map(tracing::field::display);
+            error!(
+                error, request_id = %message.request_id, app = %message.app, chat_id = %message.chat_id,
+                sender_key = %message.sender_key, msg_id = %message.msg_id, "not committed; it will be handled again"
+            );
+            // Where the store is back by now, nobody waits for the lease's end, and it counts as no crash.
+            give_back(context, vec![job.claimed.lease.clone()], Duration::ZERO).await;
+        }
     }
 }
 
 /// Commits, through store outages, while the lease may still be ours. A commit that was applied although its answer
 /// was lost comes back as `Lost`, which is right.
-async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
+async fn settle(context: &Context, mut commit: Commit) -> store::Result<Committed> {
     crash::point(Point::Committing);
     loop {
-        let committed = through_outages(context, "commit", || context.store.commit(vec![commit.clone()])).await.ok()?;
+        let committed = through_outages(context, "commit", || context.store.commit(vec![commit.clone()])).await?;
         match committed.first().copied() {
             Some(Committed::LaneFull) if !commit.replies.is_empty() => {
                 let [app, chat_id, sender_key, msg_id] = commit.key.parts();
@@ -323,22 +331,17 @@ async fn settle(context: &Context, mut commit: Commit) -> Option<Committed> {
                 context.alarms.raise(Alarm::of_chat(Kind::LaneFull, &app, &chat_id, &msg_id));
                 commit = handle::without_room(commit);
             }
-            answer => return answer,
+            Some(answer) => return Ok(answer),
+            None => return Err(StoreError::Corrupt("commit: no answer to a message".into())),
         }
     }
 }
 
-/// Asks the store, through outages, while a lease lasts.
-async fn through_outages<T, F>(context: &Context, verb: &'static str, ask: impl Fn() -> F) -> Result<T, StoreError>
+/// [`store::insist`], under a worker's lease.
+async fn through_outages<T, F>(context: &Context, verb: &'static str, call: impl Fn() -> F) -> store::Result<T>
 where
     F: Future<Output = store::Result<T>>,
 {
-    let give_up = Instant::now() + context.in_force.settings().workers.lease;
-    let mut outage = Outage::of_one_call(verb);
-    loop {
-        match ask().await {
-            Err(error) if Instant::now() < give_up => outage.wait(&error, &context.metrics, &context.alarms).await,
-            answer => return answer,
-        }
-    }
+    let lease = context.in_force.settings().workers.lease;
+    store::insist(verb, lease, &context.metrics, &context.alarms, call).await
 }

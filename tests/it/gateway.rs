@@ -33,6 +33,7 @@ on_both_stores!(
     every_trail_ends_in_one_outcome,
     a_failing_action_is_one_apology,
     a_late_answer_reaches_its_own_chat_once,
+    a_late_answer_may_overtake_its_promise,
     stopping_finishes_what_is_under_way,
     a_fresh_gateway_goes_on_where_the_first_stopped,
     a_load_with_copies_and_slow_robots_keeps_every_promise,
@@ -388,6 +389,31 @@ async fn a_late_answer_reaches_its_own_chat_once(on: On) {
     assert_eq!(by.collect::<Vec<_>>(), [&json!("loopback"); 2], "{trail}");
     assert_eq!(world.texts("c1"), ["[c1 u1 1] late", "[c1 u1 2] late"]);
     assert_eq!(world.texts("c2"), [""; 0]);
+    world.end().await;
+}
+
+/// A service may be quicker with its answer than with the `202` that promises it.
+async fn a_late_answer_may_overtake_its_promise(on: On) {
+    let world = World::new(on, &["c1"]).await;
+    let service = world.fake.service();
+    service.script("orders", [ServiceAnswer::Status(202).after(Duration::ZERO)]);
+    service.hold();
+    world.say("c1", "u1", "l1", "/query 1").await;
+    world.fake.until(|fake| fake.service().under_way() == 1).await;
+    let request_id = service.calls()[0].body["request_id"].clone();
+    let messages = json!([{"msgtype": "text", "text": {"content": "[c1 u1 1] late"}}]);
+    let late = json!({"app": APP, "chat": "c1", "request_id": request_id, "messages": messages});
+    let promise = async {
+        // By then the answer was looked at.
+        for _ in 0..3 {
+            world.readyz().await;
+        }
+        service.release();
+    };
+    let (posted, ()) = tokio::join!(world.post("replies", &late), promise);
+    assert_eq!(posted, (200, json!({"state": "queued"})));
+    world.ends("l1", "delivered").await;
+    assert_eq!(world.texts("c1"), ["[c1 u1 1] late"]);
     world.end().await;
 }
 

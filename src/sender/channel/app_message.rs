@@ -20,10 +20,12 @@ use crate::task::MemberSet;
 use crate::wecom::message::{APP_MESSAGE, Limits};
 use crate::wecom::verdict::{ChannelKind, Reply};
 
-/// How long a reply may be repeated: the shortest interval of the duplicate check that is asked for, WeCom's own default.
+/// How long a reply may be repeated: WeCom's own default for its duplicate check.
 const REPLY_KNOWN_FOR: Duration = Duration::from_secs(1800);
 /// How long a push may be, which may wait for its turn first: near the longest that WeCom takes, 4 hours.
 const PUSH_KNOWN_FOR: Duration = Duration::from_secs(3 * 3600);
+/// How much longer than that it is asked to check at least: a repeat that is begun in time is written a little later.
+const SLACK: Duration = Duration::from_secs(60);
 /// The longest interval that WeCom takes.
 const MOST_INTERVAL: Duration = Duration::from_secs(4 * 3600);
 /// 960 an hour: one window that keeps both of WeCom's.
@@ -75,12 +77,13 @@ impl AppMessage {
 }
 
 /// The interval of a delivery's duplicate check, in seconds. It differs from delivery to delivery, so that two of the
-/// same words are two requests to WeCom, which compares them whole. They differ as far as WeCom lets them, which is by 12,601 values
-/// for replies and 3601 for pushes: two that meet by chance are taken for one another's repeat.
+/// same words are two requests to WeCom, which compares them whole. They differ as far as WeCom lets them, which is by 12,541 values
+/// for replies and 3541 for pushes: two that meet by chance are taken for one another's repeat.
 fn interval(known_for: Duration, delivery_id: &str) -> u64 {
     let digest = Sha256::digest(delivery_id);
-    let values = MOST_INTERVAL.saturating_sub(known_for).as_secs() + 1;
-    known_for.as_secs() + u64::from(u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])) % values
+    let least = known_for + SLACK;
+    let values = MOST_INTERVAL.saturating_sub(least).as_secs() + 1;
+    least.as_secs() + u64::from(u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])) % values
 }
 
 #[async_trait]
@@ -151,7 +154,7 @@ mod tests {
         assert_ne!(body("r1.0"), body("r2.0"));
         let intervals = (0..1000).map(|n| body(&format!("r{n}.0"))["duplicate_check_interval"].as_u64().unwrap());
         let intervals: std::collections::BTreeSet<u64> = intervals.collect();
-        assert!(intervals.iter().all(|interval| (1800..=14400).contains(interval)), "{intervals:?}");
+        assert!(intervals.iter().all(|interval| (1801..=14400).contains(interval)), "{intervals:?}");
         assert!(intervals.len() > 900 && intervals.last() > Some(&14000), "spread over all of it: {}", intervals.len());
         assert_eq!(body("r1.0")["enable_duplicate_check"], 1);
     }
@@ -167,7 +170,7 @@ mod tests {
         let body = set("a b", "", "7").body(text("hi"), "t.0");
         assert_eq!((&body["touser"], &body["totag"], body.get("toparty")), (&json!("a|b"), &json!("7"), None));
         let interval = body["duplicate_check_interval"].as_u64().unwrap();
-        assert!((3 * 3600..=14400).contains(&interval), "{interval}");
+        assert!((3 * 3600 + 1..=14400).contains(&interval), "{interval}");
         let digests = [set("a b", "", ""), set("a", "b", ""), set("a", "", "b"), set("", "a", "b"), set("a", "", "")];
         for (n, one) in digests.iter().enumerate() {
             assert!(digests[..n].iter().all(|other| other.digest() != one.digest()), "{:?}", one.to);
