@@ -250,6 +250,24 @@ async fn a_repeat_is_sent_within_its_window_and_only_its_delivery_tells() {
 }
 
 #[tokio::test]
+async fn a_begin_that_outlasts_the_repeats_window_writes_nothing() {
+    let mut robot = Robot::start().await;
+    let mut scene = Scene::new(&robot, &["a"]).await;
+    scene.queue_with("a", &["known"], |delivery| delivery.repeat_until = Some(now_ms() + 1100)).await;
+    scene.queue("a", &["next"]).await;
+    scene.begin_and_leave("a").await;
+    // With the pauses between them longer than that.
+    scene.store.fail("begin", &[Fault::Unapplied; 5]);
+    let _running = scene.start();
+    assert_eq!(scene.verdict().await, words("unknown", "no_answer"));
+    let next = robot.call().await;
+    assert_eq!(next.text(), "next");
+    next.code(0);
+    assert_eq!(scene.verdict().await.0, "delivered");
+    assert!(robot.is_quiet());
+}
+
+#[tokio::test]
 async fn a_store_that_fails_for_a_while_costs_neither_a_reply_nor_a_repeat() {
     for fault in [Fault::Unapplied, Fault::AnswerLost] {
         let mut robot = Robot::start().await;
