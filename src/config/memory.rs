@@ -13,8 +13,8 @@ use super::reader::Source;
 use super::settings::Settings;
 use super::units::show;
 
-/// How far ahead of our clock a callback's timestamp may be (contract, section 2, `max_skew`).
-const AHEAD: Duration = Duration::from_secs(5 * 60);
+/// How far ahead of our clock a callback's timestamp may be, whatever `max_skew` says of its past.
+pub(crate) const MAX_AHEAD: Duration = Duration::from_secs(5 * 60);
 
 /// Something that a time to live must outlast.
 struct Need<'a> {
@@ -51,7 +51,7 @@ pub(super) fn check(gateway: &Source, settings: &Settings, apps: &[AppFile]) {
 fn of_process<'a>(gateway: &'a Source, settings: &Settings) -> Need<'a> {
     let skew = settings.dedup.max_skew.unwrap_or_default();
     let why = format!("[dedup] max_skew ({}) + 5m", show(skew));
-    Need { file: &gateway.file, key: "dedup.ttl", ttl: settings.dedup.ttl, least: skew + AHEAD, why }
+    Need { file: &gateway.file, key: "dedup.ttl", ttl: settings.dedup.ttl, least: skew + MAX_AHEAD, why }
 }
 
 fn of_app<'a>(gateway: &'a Source, settings: &Settings, app: &'a AppFile) -> [Need<'a>; 2] {
@@ -63,9 +63,9 @@ fn of_app<'a>(gateway: &'a Source, settings: &Settings, app: &'a AppFile) -> [Ne
         Some(skew) => {
             let why =
                 format!("[dedup] max_skew ({}) + 5m + max_reply_age ({}) of app {:?}", show(skew), show(age), app.id);
-            need(skew + AHEAD + age, why)
+            need(skew + MAX_AHEAD + age, why)
         }
-        None => need(AHEAD + age, format!("5m + max_reply_age ({}) of app {:?}", show(age), app.id)),
+        None => need(MAX_AHEAD + age, format!("5m + max_reply_age ({}) of app {:?}", show(age), app.id)),
     };
     let why = format!(
         "twice the longest action ({}) of app {:?} and [sender] timeout ({})",

@@ -55,6 +55,7 @@ pub use difference::difference;
 use expand::Environment;
 use faults::Ledger;
 pub use faults::{Fault, Faults, FileRead};
+pub(crate) use memory::MAX_AHEAD;
 use reader::Source;
 pub(crate) use reader::nearest;
 pub(crate) use route::{OFFICIAL_HOST, is_loopback};

@@ -11,12 +11,10 @@ use subtle::ConstantTimeEq;
 
 use super::query::Query;
 use super::refusal::Refusal;
+use crate::config::MAX_AHEAD;
 use crate::config::settings::{AppKind, JsonAuth};
 use crate::wecom::crypto::CallbackCrypto;
 use crate::wecom::envelope;
-
-/// How far ahead of this machine's clock a callback's timestamp may be (contract, section 2).
-pub(crate) const MAX_AHEAD: Duration = Duration::from_secs(5 * 60);
 
 /// The plain `echostr`, to be answered as it is.
 pub(super) fn url_verification(

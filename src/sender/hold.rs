@@ -308,7 +308,9 @@ mod tests {
         b.look(&APPS).await;
         for holds in [&a, &b] {
             assert_eq!(holds.reason("app").as_deref(), Some("errcode 60020"));
-            let MaySend::NotFor(aside) = holds.may_send("app").await else { panic!("nobody tries in the first minute") };
+            let MaySend::NotFor(aside) = holds.may_send("app").await else {
+                panic!("nobody tries in the first minute")
+            };
             assert!((ASIDE..ASIDE * 2).contains(&aside), "{aside:?}");
             assert_eq!(holds.may_send("other").await, MaySend::Yes);
         }

@@ -27,9 +27,7 @@ use crate::sender::spans::Attempt;
 use crate::sender::trail::{self, Sent};
 use crate::setup::InForce;
 use crate::stop::Stop;
-use crate::store::{
-    self, Begin, Begun, ClaimedReply, GoOn, HeldLeases, Settle, Settled, SharedStore, Side, Turn,
-};
+use crate::store::{self, Begin, Begun, ClaimedReply, GoOn, HeldLeases, Settle, Settled, SharedStore, Side, Turn};
 use crate::telemetry::{Health, Metrics, Spans};
 use crate::wecom::verdict::{Verdict, verdict};
 
@@ -127,23 +125,35 @@ async fn step(context: &Context, head: &Head, stop: &Stop) -> Option<Head> {
         context.metrics.push_ended(&delivery.app, state);
     }
     let route = route.ok();
-    let go_on = route.as_ref().filter(|_| decision.lane_goes_on() && !stop.draining.is_cancelled()).map(|route| GoOn {
-        route: route.digest.clone(),
-        pace: route.pace,
-        lease_for: context.settings.lease,
-    });
-    let settle = Settle {
-        lease: head.lease.clone(),
-        delivery_id: delivery.id.clone(),
-        merged: u32::try_from(settled.len()).unwrap_or(u32::MAX),
-        last_error: trail::last_error(&decision, sent.as_ref()),
-        child: trail::child(delivery, &decision, sent.as_ref()),
-        lines: trail::lines(&settled, &decision, sent.as_ref()),
-        go_on,
-        turn: Turn { weight: route.as_ref().map_or(1, |route| route.weight), head_start: context.settings.head_start },
-        fate: decision.fate,
-    };
+    let mut settle = settlement(context, head, &settled, decision, sent.as_ref(), route.as_ref());
+    if stop.draining.is_cancelled() {
+        settle.go_on = None;
+    }
     finish(context, settle).await
+}
+
+/// What the store is told of `settled`, the head and those that went with it; and how the lane goes on.
+fn settlement(
+    context: &Context,
+    head: &ClaimedReply,
+    settled: &[&Delivery],
+    decision: Decision,
+    sent: Option<&Sent>,
+    route: Option<&Route>,
+) -> Settle {
+    let go_on =
+        |route: &Route| GoOn { route: route.digest.clone(), pace: route.pace, lease_for: context.settings.lease };
+    Settle {
+        lease: head.lease.clone(),
+        delivery_id: head.delivery.id.clone(),
+        merged: u32::try_from(settled.len()).unwrap_or(u32::MAX),
+        last_error: trail::last_error(&decision, sent),
+        child: trail::child(&head.delivery, &decision, sent),
+        lines: trail::lines(settled, &decision, sent),
+        go_on: route.filter(|_| decision.lane_goes_on()).map(go_on),
+        turn: Turn { weight: route.map_or(1, |route| route.weight), head_start: context.settings.head_start },
+        fate: decision.fate,
+    }
 }
 
 /// The head's delivery and those behind it.

@@ -44,14 +44,8 @@ pub enum ChannelKind {
 
 impl ChannelKind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::GroupRobot,
-        Self::AppMessage,
-        Self::AppChat,
-        Self::CustomerTask,
-        Self::ResponseUrl,
-        Self::JsonGateway,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::GroupRobot, Self::AppMessage, Self::AppChat, Self::CustomerTask, Self::ResponseUrl, Self::JsonGateway];
 
     /// The word used in routes, trails, metrics and logs.
     pub fn as_str(self) -> &'static str {
