@@ -27,6 +27,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How often at most: for a little more than a second.
 const LOOKS: u32 = 6;
 
+/// What became of an answer that the store took, unless its chat has no route.
+const QUEUED: &str = "queued";
+
 /// A late answer as it is posted.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -115,27 +118,30 @@ pub(super) async fn post(
         depth_limit: state.settings().store.lane_depth,
         lines,
     };
-    let word = match state.store.answer_late(answer).await? {
-        Answered::Queued => match route {
-            Ok(_) => "queued",
-            Err(why) => {
-                origin.log_dropped(&dropped, why);
-                state.alarms.raise(Alarm::of_chat(Kind::NoRoute, &late.app, &late.chat, why.as_str()));
-                "dropped"
-            }
-        },
-        Answered::Repeat => "repeat",
-        Answered::NotWaiting => return Err(not_waiting()),
-        Answered::LaneFull => {
-            let text = "too many replies wait for this chat (store.lane_depth); nothing was queued, post it again";
-            return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "lane_full", text));
-        }
-    };
+    let mut word = queued(state.store.answer_late(answer).await?)?;
+    if let (QUEUED, Err(why)) = (word, route) {
+        origin.log_dropped(&dropped, why);
+        state.alarms.raise(Alarm::of_chat(Kind::NoRoute, &late.app, &late.chat, why.as_str()));
+        word = "dropped";
+    }
     span.tell("result", word);
     let [app, chat_id, sender_key, msg_id] = origin.key.parts();
     let by = who.name;
     info!(by, request_id = origin.request_id, app, chat_id, sender_key, msg_id, seq = late.seq, word, "late answer");
     Ok(Json(LateReplyTaken { state: word }))
+}
+
+/// In a word, what the store made of an answer.
+fn queued(answered: Answered) -> Result<&'static str, Failure> {
+    match answered {
+        Answered::Queued => Ok(QUEUED),
+        Answered::Repeat => Ok("repeat"),
+        Answered::NotWaiting => Err(not_waiting()),
+        Answered::LaneFull => {
+            let text = "too many replies wait for this chat (store.lane_depth); nothing was queued, post it again";
+            Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "lane_full", text))
+        }
+    }
 }
 
 /// The message that waits, once it does: an answer may overtake the commit of the `202` that promised it.
