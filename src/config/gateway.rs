@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use redis::IntoConnectionInfo;
 use tracing_subscriber::EnvFilter;
 use url::{Host, Url};
 
@@ -21,6 +20,7 @@ use super::strength::{GUESSED, NEW_SECRET, is_below};
 use super::telemetry::telemetry;
 use super::units::{self, Mend, show};
 use crate::model::Secret;
+use crate::store::redis::Address;
 use crate::telemetry::LogContent;
 use crate::zone::Zone;
 
@@ -28,6 +28,8 @@ use crate::zone::Zone;
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The fewest shards on a Redis Cluster.
+const CLUSTER_SHARDS: u16 = 16;
 
 /// What an app's file is most likely to hold by mistake; `kafka` and `telemetry` are told of by themselves.
 pub(super) const SECTIONS: [&str; 12] = [
@@ -303,6 +305,15 @@ fn store(t: &mut Table) -> Store {
     if store.replicas > 0 && backend == Backend::Embedded {
         t.fault("replicas", "the embedded store has no replicas to wait for: write 0, or [store] backend = \"redis\"");
     }
+    let is_cluster = Address::parse(store.redis.expose()).is_ok_and(|address| address.is_cluster());
+    if backend == Backend::Redis && is_cluster {
+        if store.shards < CLUSTER_SHARDS {
+            t.fault("shards", "a Cluster spreads the shards over its nodes, of which each needs some: write 16 or more");
+        }
+        if store.replicas > 0 {
+            t.fault("replicas", "is not available on a Cluster in this version: write 0");
+        }
+    }
     store
 }
 
@@ -315,14 +326,7 @@ fn spool_limit(text: &str) -> Result<u64, Mend> {
 
 fn redis_address(text: &str) -> Result<Secret, Mend> {
     let text = text.trim();
-    if let Some((scheme @ ("rediss" | "redis+cluster" | "redis+sentinel"), _)) = text.split_once("://") {
-        return Err(format!("is a {scheme}:// address, not available in this version: write redis://host:port"));
-    }
-    if !text.starts_with("redis://") || text.into_connection_info().is_err() {
-        let forms = "redis://host:port, or redis://:password@host:port/db with the password percent-encoded";
-        return Err(format!("is no Redis address: write {forms}"));
-    }
-    Ok(Secret::new(text))
+    Address::parse(text).map(|_| Secret::new(text)).map_err(|why| why.to_string())
 }
 
 fn database(t: &mut Table) -> Database {

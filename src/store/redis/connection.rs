@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSubStream};
-use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{AsyncCommands, AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisError, Value};
+use redis::{AsyncCommands, ErrorKind, RedisError, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::address::{Address, Connection, Reached, config};
 use super::keys::{META, SHARDS, WAKE};
 use super::replicas::Replicas;
 use super::scripts::Verb;
@@ -26,13 +26,13 @@ use crate::model::Secret;
 use crate::store::{Result, Side, StoreError, Wakeups};
 
 /// How long connecting may take, handshake and first command included.
-const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// How long a command may take.
-const COMMAND_LIMIT: Duration = Duration::from_secs(2);
+pub(super) const COMMAND_LIMIT: Duration = Duration::from_secs(2);
 /// The waits between attempts to connect.
 const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(1);
 /// After so long without traffic the kernel asks whether the other end still lives.
-const KEEPALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// Where the connection stands.
 enum State {
@@ -47,9 +47,11 @@ enum State {
 /// A working connection.
 #[derive(Clone)]
 struct Up {
-    connection: MultiplexedConnection,
-    /// For steps that wait for replicas; the same one where none does.
+    connection: Connection,
+    /// For steps that wait for replicas.
     waiting: MultiplexedConnection,
+    /// Whether trouble with one server is no reason to give it up.
+    mends_itself: bool,
     /// Told by a call that found it broken.
     broken: Arc<Notify>,
 }
@@ -105,11 +107,11 @@ pub(super) struct Link {
 impl Link {
     /// Starts connecting in the background. Fails only when the URL can't be read.
     pub fn open(url: &Secret, shards: u16, replicas: u32, wakeups: Arc<Wakeups>) -> Result<Self> {
-        let client = client(url).map_err(|_| {
-            StoreError::Refused("store.redis: not a URL like redis://[user:password@]host:port[/db]".into())
-        })?;
+        let address = Address::parse(url.expose()).map_err(|why| StoreError::Refused(format!("store.redis: {why}")))?;
+        // For TLS. Fails only where a provider is installed already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let (changes, state) = watch::channel(State::Connecting);
-        let keeper = Keeper { client, shards, replicas, wakeups, changes };
+        let keeper = Keeper { address, shards, replicas, wakeups, changes };
         let replicas = Replicas::new(replicas);
         Ok(Self { state, shards, replicas, _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.run())) })
     }
@@ -163,6 +165,13 @@ impl Link {
 }
 
 impl Up {
+    /// Has the connection remade, unless that is left to the connection itself.
+    fn give_up(&self) {
+        if !self.mends_itself {
+            self.broken.notify_one();
+        }
+    }
+
     /// Maps what a command brought, and gives the connection up where that speaks against it.
     fn judge<T>(
         &self,
@@ -173,12 +182,12 @@ impl Up {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
                 if error.is_io_error() || error.is_unrecoverable_error() || error.code() == Some("READONLY") {
-                    self.broken.notify_one();
+                    self.give_up();
                 }
                 Err(of_redis(name, &error))
             }
             Err(_) => {
-                self.broken.notify_one();
+                self.give_up();
                 Err(StoreError::Unavailable(format!("{name}: no answer within {COMMAND_LIMIT:?}")))
             }
         }
@@ -205,16 +214,9 @@ pub(super) fn of_server(name: &str, code: &str, detail: &str) -> StoreError {
     }
 }
 
-/// A client for the URL. Nagle's algorithm off: commands are small and each is waited for.
-fn client(url: &Secret) -> redis::RedisResult<Client> {
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3).with_retries(3);
-    let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
-    Client::open(url.expose().into_connection_info()?.set_tcp_settings(tcp))
-}
-
 /// Sets the shard count where there is none yet and answers the one that holds. A write, so it also tells whether the
 /// server takes writes; it changes nothing once the count stands.
-async fn remembered_shards(connection: &mut MultiplexedConnection, shards: u16) -> redis::RedisResult<u16> {
+async fn remembered_shards(connection: &mut Connection, shards: u16) -> redis::RedisResult<u16> {
     // One after the other: an error of a pipeline hides the server's own word.
     let _: bool = connection.hset_nx(META, SHARDS, shards).await?;
     let kept: Option<u16> = connection.hget(META, SHARDS).await?;
@@ -251,7 +253,7 @@ async fn say_what_it_survives(connection: &mut MultiplexedConnection, replicas: 
 
 /// Makes and remakes the connection.
 struct Keeper {
-    client: Client,
+    address: Address,
     shards: u16,
     replicas: u32,
     wakeups: Arc<Wakeups>,
@@ -311,9 +313,7 @@ impl Keeper {
     }
 
     async fn connect(&self) -> std::result::Result<(Up, PubSubStream), Down> {
-        // Our own limits hold; the library's would hide which one it was.
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        let Reached { mut connection, node, mut asked, mends_itself } = self.address.reach().await?;
         let remembered = remembered_shards(&mut connection, self.shards).await?;
         if remembered != self.shards {
             return Err(Down::Refused(format!(
@@ -321,13 +321,13 @@ impl Keeper {
                 self.shards
             )));
         }
-        say_what_it_survives(&mut connection, self.replicas).await;
+        say_what_it_survives(&mut asked, self.replicas).await;
         let waiting = match self.replicas {
-            0 => connection.clone(),
-            _ => self.client.get_multiplexed_async_connection_with_config(&config).await?,
+            0 => asked,
+            _ => node.get_multiplexed_async_connection_with_config(&config()).await?,
         };
-        let mut signals = self.client.get_async_pubsub().await?;
+        let mut signals = node.get_async_pubsub().await?;
         signals.subscribe(WAKE).await?;
-        Ok((Up { connection, waiting, broken: Arc::default() }, signals.into_on_message()))
+        Ok((Up { connection, waiting, mends_itself, broken: Arc::default() }, signals.into_on_message()))
     }
 }

@@ -8,6 +8,7 @@
 //! The store does nothing by itself: no polling, no timer. Work wakes waiting loops by a channel (and locally); a signal
 //! that is lost costs latency only, because a claim says when time alone makes a lane workable.
 
+mod address;
 mod batch;
 mod connection;
 mod decode;
@@ -25,6 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ::redis::Value;
 use futures_util::future::try_join_all;
 
+pub use self::address::{Address, NoAddress};
 use self::batch::{Args, Batcher};
 use self::connection::Link;
 use self::scripts::Verb;
