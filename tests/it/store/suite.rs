@@ -47,6 +47,8 @@ macro_rules! contract_suite {
                 a_release_is_no_crash
                 crashes_belong_to_one_message
                 crashes_are_counted_over_a_restart
+                a_claim_drops_only_so_many_and_asks_for_the_next
+                crashes_stay_with_their_message_where_a_claim_ends_early
                 a_full_store_takes_nothing_new_and_finishes_what_it_has
                 a_late_answer_is_never_refused_by_a_full_store;
             turn:

@@ -1,5 +1,5 @@
 -- The common part of both claims. ARGV[1]: how long a lease lasts (ms).
--- Answers { ms until time alone may make a lane workable or -1, { one item a leased lane },
+-- Answers { ms until time alone may make a lane workable or -1, 0 where `open` ended the claim, { one item a leased lane },
 -- { `request_id key` of each message that this call ended as poison } }.
 local poisoned = {}
 
@@ -28,8 +28,8 @@ end
 
 -- For each of ARGV from the `first` on, a fresh lease id, leases a lane. `next_lane` names it. `open` looks at it and
 -- answers its item, or nothing when the lane has none. It is told whether the lane still had a holder: that lease ended
--- with neither a settle nor a release. A lane that can't be read stays leased and is tried again when that ends, so that it
--- can't stop the others.
+-- with neither a settle nor a release. Its second answer ends the claim, which is to be asked for again at once. A lane that
+-- can't be read stays leased and is tried again when that ends, so that it can't stop the others.
 local function claim(side, first, next_lane, open)
   local lease_ms, items, at = tonumber(ARGV[1]), {}, first
   local wake = sweep(side, K.leases(side))
@@ -49,7 +49,10 @@ local function claim(side, first, next_lane, open)
       items[#items + 1] = item
       at = at + 1
     end
-    if fine and stop then break end
+    if fine and stop then
+      wake = now
+      break
+    end
   end
   leave_behind()
   return { wake < math.huge and math.max(0, wake - now) or -1, items, poisoned }
