@@ -102,6 +102,10 @@ pub struct Lease {
     pub id: String,
 }
 
+/// No lane is set aside for longer (parked, or given back for a while): one that seems to be was so before the store's clock went
+/// back, and is ready.
+const LONGEST_ASIDE: Duration = Duration::from_secs(3600);
+
 /// What a claim brought.
 #[derive(Debug)]
 pub struct Claimed<T> {

@@ -9,7 +9,8 @@ use super::session;
 use super::step::{Step, new_lease_id};
 use crate::model::{Lane, MessageKey, millis};
 use crate::store::{
-    Arrival, Claimed, ClaimedMessage, Commit, Committed, Enqueued, Lease, MOST_DROPPED, Poisoned, Result, Side, Stage,
+    Arrival, Claimed, ClaimedMessage, Commit, Committed, Enqueued, LONGEST_ASIDE, Lease, MOST_DROPPED, Poisoned,
+    Result, Side, Stage,
 };
 
 /// How many of a lane's last messages are looked at for a repeated one.
@@ -175,6 +176,10 @@ struct Stored {
 
 pub(super) fn claim(step: &Step<'_>, want: usize, lease: Duration, poison_after: u32) -> Result<Claimed<HeadMessage>> {
     step.sql("UPDATE in_lanes SET leased = 0 WHERE leased = 1 AND due <= ?1")?.execute([step.now])?;
+    // Set aside until a time so far off that the clock must have gone back since. Leases that somebody holds are left alone:
+    // they are renewed.
+    step.sql("UPDATE in_lanes SET leased = 0, due = ?1 WHERE leased = 1 AND due > ?2 AND lease IS NULL")?
+        .execute([step.now, step.after(LONGEST_ASIDE)])?;
     let (mut items, mut poisoned, mut drops_left) = (Vec::new(), Vec::new(), MOST_DROPPED);
     while items.len() < want {
         let lanes = ready(step, want - items.len())?;
@@ -318,6 +323,6 @@ pub(super) fn release(step: &Step<'_>, lease: &Lease, pause: Duration) -> Result
     }
     // A lease that nobody holds: when it ends, the lane is ready again.
     step.sql("UPDATE in_lanes SET leased = 1, due = ?2, lease = NULL WHERE id = ?1")?
-        .execute(params![lane.id, step.after(pause)])?;
+        .execute(params![lane.id, step.after(pause.min(LONGEST_ASIDE))])?;
     Ok(())
 }

@@ -33,6 +33,15 @@ impl Fixture for Embedded {
     async fn reopen_as(&self, options: Options) -> SharedStore {
         EmbeddedStore::open(self.folder.path(), Options { shards: SHARDS, ..options }).expect("open again")
     }
+    async fn turn_back(&self, by: Duration) {
+        let conn = rusqlite::Connection::open(self.folder.path().join("store.db")).expect("open");
+        conn.busy_timeout(LONG).expect("a timeout");
+        let later =
+            ["chats SET due = due", "chats SET last_send = last_send", "in_lanes SET due = due", "sends SET at = at"];
+        for column in later {
+            conn.execute(&format!("UPDATE {column} + ?1"), [by.as_millis() as i64]).expect("later");
+        }
+    }
     /// One file, one order of turns.
     fn shards(&self) -> u16 {
         1

@@ -10,8 +10,21 @@ local function nearest(key)
   return tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) or math.huge
 end
 
+-- Makes lanes ready that are set aside until a time so far off that the clock must have gone back since. Leases that somebody
+-- holds are left alone: they are renewed.
+local function bring_back(side, key)
+  local far = '(' .. digits(now + LONGEST_ASIDE_MS)
+  for _, lane in ipairs(redis.call('ZRANGEBYSCORE', key, far, '+inf', 'LIMIT', 0, SWEEP)) do
+    if redis.call('HEXISTS', K.holders(side), lane) == 0 then
+      redis.call('ZREM', key, lane)
+      requeue(side, lane)
+    end
+  end
+end
+
 -- Makes the lanes of a set ready whose time has come; answers when that of the next one comes.
 local function sweep(side, key)
+  bring_back(side, key)
   local first = nearest(key)
   if first > now then return first end
   for _, lane in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, SWEEP)) do
