@@ -35,6 +35,9 @@ pub enum Enqueued {
     StoreFull,
 }
 
+/// Most heads that one claim drops unhandled: whatever waited too long, no step takes long.
+pub const MOST_DROPPED: usize = 256;
+
 /// A message whose worker never finished, [`super::Options::poison_after`] times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Poisoned {

@@ -43,7 +43,7 @@ use async_trait::async_trait;
 use crate::model::{Lane, Secret, SessionKey};
 pub use changes::{ChangeKind, Via, Who, from_to};
 pub use held::{Held, HeldLeases};
-pub use inbound::{Arrival, ClaimedMessage, Commit, Committed, Enqueued, Poisoned};
+pub use inbound::{Arrival, ClaimedMessage, Commit, Committed, Enqueued, MOST_DROPPED, Poisoned};
 pub use journal::{CONTENT, Entry, JournalBatch, Line, Stage};
 pub use late::{Answered, LateAnswer, LateTicket, Waiting};
 pub use members::{Admitted, FieldChange, Knock, Members, ProfileChange, UserChange};
@@ -102,6 +102,10 @@ pub struct Lease {
     pub id: String,
 }
 
+/// No lane is set aside for longer (parked, or given back for a while): one that seems to be was so before the store's clock went
+/// back, and is ready.
+const LONGEST_ASIDE: Duration = Duration::from_secs(3600);
+
 /// What a claim brought.
 #[derive(Debug)]
 pub struct Claimed<T> {
@@ -109,7 +113,8 @@ pub struct Claimed<T> {
     pub items: Vec<T>,
     /// Messages that this claim ended as `poison`.
     pub poisoned: Vec<Poisoned>,
-    /// When the next lane may become workable by time alone (lease end, wake time), if any waits for that.
+    /// When the next lane may become workable by time alone (lease end, wake time), if any waits for that; zero where the claim
+    /// ended early ([`MOST_DROPPED`]).
     pub next_wake: Option<Duration>,
 }
 
@@ -121,7 +126,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Leases up to `want` inbound lanes, longest waiting first, and sets the marks of their heads. Heads whose mark
     /// holds another id or `done` are dropped on the spot (`duplicate`), so are those past their age (`too_old`) and those
-    /// that brought their worker down [`Options::poison_after`] times (`poison`).
+    /// that brought their worker down [`Options::poison_after`] times (`poison`). Once [`MOST_DROPPED`] were dropped the claim ends:
+    /// their lane goes behind the others, and the next claim goes on.
     async fn claim_messages(&self, want: usize, lease: Duration) -> Result<Claimed<ClaimedMessage>>;
 
     /// Finishes handled messages.

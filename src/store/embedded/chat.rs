@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::step::Step;
 use crate::model::{Delivery, Lane};
-use crate::store::{ClaimedReply, Lease, MOST_MERGED, ParkReason, Result, Side, StoreError, Turn};
+use crate::store::{ClaimedReply, LONGEST_ASIDE, Lease, MOST_MERGED, ParkReason, Result, Side, StoreError, Turn};
 
 /// Where a lane stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,10 +214,15 @@ impl Chat {
 
     /// Gives the lease back and sets the lane aside. An empty lane too: what comes next must wait as well.
     pub fn park(&mut self, step: &Step<'_>, span: Duration, why: &str) {
-        self.lease = None;
+        self.set_aside(step, span);
         self.state = State::Parked;
-        self.due = step.after(span);
         self.parked_for = Some(why.to_owned());
+    }
+
+    /// A lease that nobody holds: when it ends, the lane is ready again.
+    pub fn set_aside(&mut self, step: &Step<'_>, span: Duration) {
+        self.lease = None;
+        self.due = step.after(span.min(LONGEST_ASIDE));
     }
 
     /// The head of the queue.

@@ -9,7 +9,8 @@ use super::session;
 use super::step::{Step, new_lease_id};
 use crate::model::{Lane, MessageKey, millis};
 use crate::store::{
-    Arrival, Claimed, ClaimedMessage, Commit, Committed, Enqueued, Lease, Poisoned, Result, Side, Stage,
+    Arrival, Claimed, ClaimedMessage, Commit, Committed, Enqueued, LONGEST_ASIDE, Lease, MOST_DROPPED, Poisoned,
+    Result, Side, Stage,
 };
 
 /// How many of a lane's last messages are looked at for a repeated one.
@@ -175,16 +176,23 @@ struct Stored {
 
 pub(super) fn claim(step: &Step<'_>, want: usize, lease: Duration, poison_after: u32) -> Result<Claimed<HeadMessage>> {
     step.sql("UPDATE in_lanes SET leased = 0 WHERE leased = 1 AND due <= ?1")?.execute([step.now])?;
-    let (mut items, mut poisoned) = (Vec::new(), Vec::new());
+    // Set aside until a time so far off that the clock must have gone back since. Leases that somebody holds are left alone:
+    // they are renewed.
+    step.sql("UPDATE in_lanes SET leased = 0, due = ?1 WHERE leased = 1 AND due > ?2 AND lease IS NULL")?
+        .execute([step.now, step.after(LONGEST_ASIDE)])?;
+    let (mut items, mut poisoned, mut drops_left) = (Vec::new(), Vec::new(), MOST_DROPPED);
     while items.len() < want {
         let lanes = ready(step, want - items.len())?;
         if lanes.is_empty() {
             break;
         }
         for mut lane in lanes {
-            match workable_head(step, &mut lane, poison_after, &mut poisoned)? {
+            match workable_head(step, &mut lane, poison_after, &mut poisoned, &mut drops_left)? {
                 Some((stored, redelivered)) => items.push(take(step, lane, stored, redelivered, lease)?),
                 None => lane.put_back(step)?,
+            }
+            if drops_left == 0 {
+                return Ok(Claimed { items, poisoned, next_wake: Some(Duration::ZERO) });
             }
         }
     }
@@ -203,14 +211,16 @@ fn ready(step: &Step<'_>, limit: usize) -> Result<Vec<InLane>> {
     Ok(lanes.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Drops heads that must not be handled until one may be, and sets its mark. Says whether the mark was its own already.
+/// Drops heads that must not be handled until one may be, and sets its mark; as many as it may. Says whether the mark was its
+/// own already.
 fn workable_head(
     step: &Step<'_>,
     lane: &mut InLane,
     poison_after: u32,
     poisoned: &mut Vec<Poisoned>,
+    drops_left: &mut usize,
 ) -> Result<Option<(Stored, bool)>> {
-    while !lane.is_empty() {
+    while !lane.is_empty() && *drops_left > 0 {
         let head = head(step, lane)?;
         let key = head.key.as_str();
         let mark = step.mark(key)?;
@@ -230,6 +240,7 @@ fn workable_head(
             }
         }
         lane.drop_head(step)?;
+        *drops_left -= 1;
     }
     Ok(None)
 }
@@ -312,6 +323,6 @@ pub(super) fn release(step: &Step<'_>, lease: &Lease, pause: Duration) -> Result
     }
     // A lease that nobody holds: when it ends, the lane is ready again.
     step.sql("UPDATE in_lanes SET leased = 1, due = ?2, lease = NULL WHERE id = ?1")?
-        .execute(params![lane.id, step.after(pause)])?;
+        .execute(params![lane.id, step.after(pause.min(LONGEST_ASIDE))])?;
     Ok(())
 }

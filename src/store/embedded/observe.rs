@@ -149,10 +149,17 @@ pub(super) fn read_journal(step: &Step<'_>, max: usize) -> Result<Vec<JournalBat
     Ok(vec![JournalBatch { shard: SHARD, from, count: lines.len(), lines }])
 }
 
-/// Numbers are never used again: what another process trimmed before is not there any more, and nothing else is hit.
+/// Numbers are never used again: what another reader trimmed before is not there any more, and nothing else is hit.
 pub(super) fn trim_journal(step: &Step<'_>, from: i64, count: usize) -> Result<bool> {
     let end = from.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
-    Ok(step.sql("DELETE FROM journal WHERE seq >= ?1 AND seq < ?2")?.execute([from, end])? > 0)
+    let there = step.sql("DELETE FROM journal WHERE seq >= ?1 AND seq < ?2")?.execute([from, end])? > 0;
+    if there {
+        step.sql(
+            "INSERT INTO meta (name, value) VALUES ('trimmed', ?1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        )?
+        .execute([end - 1])?;
+    }
+    Ok(there)
 }
 
 pub(super) fn rotate_journal(step: &Step<'_>, from: i64, count: usize, keep: &[String]) -> Result<bool> {

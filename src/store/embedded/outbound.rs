@@ -11,7 +11,9 @@ use super::pushes;
 use super::step::{Step, new_lease_id};
 use crate::model::{Delivery, Lane, RouteDigest};
 use crate::store::share::Due;
-use crate::store::{Begin, Begun, Fate, GoOn, Lease, ParkReason, Result, Settle, Settled, StoreError, Turn};
+use crate::store::{
+    Begin, Begun, Fate, GoOn, LONGEST_ASIDE, Lease, ParkReason, Result, Settle, Settled, StoreError, Turn,
+};
 
 /// A paused chat is looked at again after this.
 const PAUSED_FOR: Duration = Duration::from_secs(60);
@@ -98,13 +100,19 @@ pub(super) fn push(step: &Step<'_>, outgoing: &Outgoing) -> Result<bool> {
     Ok(true)
 }
 
+const WAKE: &str = "UPDATE chats SET state = CASE WHEN tail > head THEN 'ready' ELSE 'idle' END
+                    WHERE state IN ('leased', 'parked') AND";
+
 /// Makes lanes ready whose lease or park is over.
 fn wake_due(step: &Step<'_>) -> Result<()> {
-    let mut update = step.sql(
-        "UPDATE chats SET state = CASE WHEN tail > head THEN 'ready' ELSE 'idle' END
-         WHERE state IN ('leased', 'parked') AND due <= ?1",
-    )?;
-    update.execute([step.now])?;
+    step.sql(&format!("{WAKE} due <= ?1"))?.execute([step.now])?;
+    Ok(())
+}
+
+/// Makes lanes ready that are set aside until a time so far off that the clock must have gone back since. Leases that somebody
+/// holds are left alone: they are renewed.
+fn bring_back(step: &Step<'_>) -> Result<()> {
+    step.sql(&format!("{WAKE} due > ?1 AND lease IS NULL"))?.execute([step.after(LONGEST_ASIDE)])?;
     Ok(())
 }
 
@@ -115,6 +123,7 @@ pub(super) fn claim(
     mut share: Due,
 ) -> Result<(Vec<HeadReply>, Due, Option<Duration>)> {
     wake_due(step)?;
+    bring_back(step)?;
     let mut items = Vec::new();
     for mut chat in share.pick(Chat::ready(step, want)?, Chat::is_of_pushes, want) {
         let head = head_of(step, &chat)?;
@@ -317,9 +326,7 @@ pub(super) fn release(step: &Step<'_>, lease: &Lease, pause: Duration) -> Result
         let turn = chat.turn;
         chat.make_ready(step, turn);
     } else {
-        // A lease that nobody holds: when it ends, the lane is ready again.
-        chat.due = step.after(pause);
-        chat.lease = None;
+        chat.set_aside(step, pause);
     }
     chat.save(step)
 }

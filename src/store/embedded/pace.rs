@@ -18,10 +18,14 @@ const TRIM_EVERY: i64 = 16;
 pub(super) fn take_place(step: &Step<'_>, chat: &mut Chat, pace: Pace) -> Result<Begun> {
     let window = millis(pace.window);
     let first_inside = chat.sent - i64::from(pace.limit.max(1));
-    if let Some(leaves) = sent_at(step, chat, first_inside)?.map(|at| at.saturating_add(window))
-        && leaves > step.now
-    {
-        return Ok(Begun::Paced(step.until(leaves)));
+    if let Some(at) = sent_at(step, chat, first_inside)? {
+        if at > step.now {
+            count_from_now(step, chat)?;
+        }
+        let leaves = at.min(step.now).saturating_add(window);
+        if leaves > step.now {
+            return Ok(Begun::Paced(step.until(leaves)));
+        }
     }
     if chat.sent > 0 {
         step.sql("INSERT INTO sends (chat, n, at) VALUES (?1, ?2, ?3)")?.execute([
@@ -41,6 +45,13 @@ pub(super) fn take_place(step: &Step<'_>, chat: &mut Chat, pace: Pace) -> Result
 /// The place that was taken last counts from now.
 pub(super) fn move_place(step: &Step<'_>, chat: &mut Chat) {
     chat.last_send = step.now;
+}
+
+/// Sends that lie ahead were before the clock went back: they count from now.
+fn count_from_now(step: &Step<'_>, chat: &mut Chat) -> Result<()> {
+    step.sql("UPDATE sends SET at = ?2 WHERE chat = ?1 AND at > ?2")?.execute([chat.id, step.now])?;
+    chat.last_send = chat.last_send.min(step.now);
+    Ok(())
 }
 
 /// When the `n`-th send was, where there was one and it is still known.
@@ -99,5 +110,11 @@ mod tests {
         // The last send moves to its answer.
         move_place(&at(2050), &mut chat);
         assert_eq!(take_place(&at(2060), &mut chat, pace(1)).unwrap(), Begun::Paced(Duration::from_millis(90)));
+        // The clock goes back: what lies ahead counts from now, all of it.
+        assert_eq!(take_place(&at(50), &mut chat, pace(3)).unwrap(), Begun::Paced(Duration::from_millis(100)));
+        for (now, sent) in [(149, false), (150, true), (151, true), (152, true), (153, false)] {
+            let begun = take_place(&at(now), &mut chat, pace(3)).unwrap();
+            assert_eq!(begun == Begun::Go, sent, "{now}: {begun:?}");
+        }
     }
 }

@@ -93,9 +93,13 @@ impl<'c> Step<'c> {
         self.append(format!("{}\t{}\t{request_id}\t{key}\t{detail}", self.now, stage.as_str()))
     }
 
-    /// Puts a line at the journal's end as it is.
+    /// Puts a line at the journal's end as it is, under the number behind the last one, be that trimmed or not.
     pub fn append(&self, line: impl ToSql) -> Result<()> {
-        self.sql("INSERT INTO journal (line) VALUES (?1)")?.execute([line])?;
+        let mut insert = self.sql(
+            "INSERT INTO journal (seq, line) VALUES
+             (1 + coalesce((SELECT max(seq) FROM journal), (SELECT value FROM meta WHERE name = 'trimmed'), 0), ?1)",
+        )?;
+        insert.execute([line])?;
         Ok(())
     }
 

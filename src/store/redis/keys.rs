@@ -104,6 +104,18 @@ mod tests {
     }
 
     #[test]
+    fn scripts_drop_as_many_as_we_say() {
+        let most = format!("local MOST_DROPPED = {}\n", crate::store::MOST_DROPPED);
+        assert!(include_str!("lua/claim_messages.lua").contains(&most));
+    }
+
+    #[test]
+    fn scripts_set_aside_for_as_long_as_we_say() {
+        let longest = format!("local LONGEST_ASIDE_MS = {}\n", crate::store::LONGEST_ASIDE.as_millis());
+        assert!(include_str!("lua/shared/lanes.lua").contains(&longest));
+    }
+
+    #[test]
     fn scripts_publish_where_we_subscribe() {
         assert!(include_str!("lua/shared/keys.lua").contains(&format!("local WAKE = '{WAKE}'")));
     }

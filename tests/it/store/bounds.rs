@@ -82,6 +82,56 @@ pub async fn crashes_are_counted_over_a_restart(fixture: &impl Fixture) {
     assert_eq!(poisoned(&store).await, ["r1"]);
 }
 
+/// `count` messages of a member that waited too long, then one that did not.
+async fn enqueue_old_ones(store: &SharedStore, chat: &str, count: usize) {
+    let message = |n: usize| {
+        let id = format!("m{n}");
+        let mut message = Arrival { depth_limit: u64::MAX, ..arrival(chat, "u", &id, &id) };
+        if n < count {
+            message.message.received_at -= 2 * LONG.as_millis() as i64;
+        }
+        message
+    };
+    let stored = store.enqueue((0..=count).map(message).collect()).await.expect("enqueue");
+    assert_eq!(stored, vec![Enqueued::Stored; count + 1]);
+    // Before whatever comes now.
+    pass(Duration::ZERO).await;
+}
+
+/// As after a long downtime: what nobody wants any more takes many steps, and holds up neither other lanes nor its own.
+pub async fn a_claim_drops_only_so_many_and_asks_for_the_next(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let chats = chats_of_one_shard(fixture, 2);
+    enqueue_old_ones(&store, &chats[0], 3 * MOST_DROPPED).await;
+    enqueue(&store, arrival(&chats[1], "u", "other", "other")).await;
+    pass(Duration::ZERO).await;
+    let mut waiting = 3 * MOST_DROPPED + 2;
+    for brought in [&[][..], &["other"], &[], &[&format!("m{}", 3 * MOST_DROPPED)]] {
+        let claimed = store.claim_messages(10, LONG).await.expect("claim");
+        let ids: Vec<_> = claimed.items.iter().map(|item| item.message.request_id.as_str()).collect();
+        assert_eq!((ids.as_slice(), claimed.poisoned.len()), (brought, 0), "{waiting} waited");
+        let (left, next_wake) = (store.depth().await.expect("depth").waiting, claimed.next_wake.expect("leases end"));
+        assert_eq!(next_wake.is_zero(), left < waiting as u64, "{left} wait after {next_wake:?}");
+        waiting -= if next_wake.is_zero() { MOST_DROPPED } else { 0 };
+        assert_eq!(left, waiting as u64);
+    }
+    let expired = entries(&store).await.into_iter().filter(|entry| entry.line.stage == Stage::Expired);
+    assert_eq!((expired.count(), waiting), (3 * MOST_DROPPED, 2));
+}
+
+pub async fn crashes_stay_with_their_message_where_a_claim_ends_early(fixture: &impl Fixture) {
+    let store = giving_up_after(fixture, 1).await;
+    let chats = chats_of_one_shard(fixture, 1);
+    enqueue(&store, arrival(&chats[0], "u", "poison", "poison")).await;
+    crash(&store, "poison", false).await;
+    enqueue_old_ones(&store, &chats[0], MOST_DROPPED - 1).await;
+    let claimed = store.claim_messages(10, LONG).await.expect("claim");
+    assert_eq!((claimed.items.len(), claimed.poisoned.len(), claimed.next_wake), (0, 1, Some(Duration::ZERO)));
+    let claimed = store.claim_messages(10, LONG).await.expect("claim");
+    assert_eq!((claimed.items.len(), claimed.poisoned.len()), (1, 0));
+    assert!(!claimed.items[0].redelivered);
+}
+
 /// A handle that holds so many in the shard of [`chats_of_one_shard`].
 pub async fn holding(fixture: &impl Fixture, most: u64) -> SharedStore {
     fixture.reopen_as(Options { max_waiting: most * u64::from(fixture.shards()), ..Options::default() }).await

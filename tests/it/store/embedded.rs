@@ -33,6 +33,15 @@ impl Fixture for Embedded {
     async fn reopen_as(&self, options: Options) -> SharedStore {
         EmbeddedStore::open(self.folder.path(), Options { shards: SHARDS, ..options }).expect("open again")
     }
+    async fn turn_back(&self, by: Duration) {
+        let conn = rusqlite::Connection::open(self.folder.path().join("store.db")).expect("open");
+        conn.busy_timeout(LONG).expect("a timeout");
+        let later =
+            ["chats SET due = due", "chats SET last_send = last_send", "in_lanes SET due = due", "sends SET at = at"];
+        for column in later {
+            conn.execute(&format!("UPDATE {column} + ?1"), [by.as_millis() as i64]).expect("later");
+        }
+    }
     /// One file, one order of turns.
     fn shards(&self) -> u16 {
         1
@@ -171,22 +180,25 @@ async fn a_worker_that_went_down_with_its_process_is_counted() {
     assert_eq!((claimed.items.len(), claimed.poisoned.len()), (0, 1));
 }
 
-/// Makes the tables of queues as they were up to layout 8: clustered by place.
+/// Makes the tables of queues as they were up to layout 8, clustered by place, and the journal, numbered by SQLite and trimmed.
 fn cluster(conn: &rusqlite::Connection) -> rusqlite::Result<()> {
-    for table in ["messages", "deliveries"] {
+    for table in ["messages", "deliveries", "journal"] {
         let now: String = conn.query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0))?;
-        let then = now.replace("UNIQUE (", "PRIMARY KEY (").replace(") STRICT", ") STRICT, WITHOUT ROWID");
+        let then = match table {
+            "journal" => now.replace("PRIMARY KEY", "PRIMARY KEY AUTOINCREMENT"),
+            _ => now.replace("UNIQUE (", "PRIMARY KEY (").replace(") STRICT", ") STRICT, WITHOUT ROWID"),
+        };
         assert_ne!(now, then);
         conn.execute_batch(&format!(
             "ALTER TABLE {table} RENAME TO moved; {then}; INSERT INTO {table} SELECT * FROM moved; DROP TABLE moved"
         ))?;
     }
-    Ok(())
+    conn.execute_batch("DELETE FROM journal; DELETE FROM meta WHERE name = 'trimmed'")
 }
 
 /// Files of the layouts before crashes were counted, before tickets knew how their message can be answered, before deliveries
 /// were merged, before sessions could be forgotten, before there were pushes, before each source of a contact field had its own word, and
-/// before queues stood in the order they came.
+/// before queues stood in the order they came and the journal was numbered by its own last line.
 #[tokio::test]
 async fn stores_of_earlier_layouts_are_taken_over() {
     let sources = "DROP TABLE forgotten_members; ALTER TABLE sessions DROP COLUMN ends;
@@ -213,6 +225,7 @@ async fn stores_of_earlier_layouts_are_taken_over() {
         };
         let (set, told) = (FieldChange::Set("甲".into()), FieldChange::Fill("乙".into()));
         shared.members().change_profile(contact(set, told.clone())).await.expect("changes");
+        let lines = store.read_journal(100).await.expect("journal").remove(0);
         drop((store, shared));
         let conn = rusqlite::Connection::open(folder.path().join("store.db")).expect("open");
         cluster(&conn).expect("the old tables");
@@ -221,6 +234,8 @@ async fn stores_of_earlier_layouts_are_taken_over() {
         let store: SharedStore = EmbeddedStore::open(folder.path(), SHARDS).expect("it is taken over");
         assert_eq!(store.depth().await.expect("depth").waiting, 3);
         assert_eq!(text_of(&send(&store, Fate::Delivered).await), "1");
+        let later = store.read_journal(100).await.expect("journal").remove(0);
+        assert_eq!(later.from, lines.from + lines.count as i64, "its numbers go on");
         assert_eq!(take(&store).await.message.request_id, "r1");
         assert_eq!(store.waiting(&lane("chat"), "r1").await.expect("asked"), None);
         store.members().change_profile(contact(told.clone(), FieldChange::Fill("丙".into()))).await.expect("changes");

@@ -58,6 +58,8 @@ pub trait Fixture: Send + Sync {
     }
     /// As [`Fixture::reopen`], with the fixture's own shards and everything else as `options` says.
     async fn reopen_as(&self, options: Options) -> SharedStore;
+    /// Has the store's clock go back by so much: what it wrote of its time lies that much later.
+    async fn turn_back(&self, by: Duration);
     /// Its shards. Turns are kept within one, so cases about turns use chats of one shard.
     fn shards(&self) -> u16;
 }

@@ -57,6 +57,63 @@ pub async fn a_full_window_opens_again(fixture: &impl Fixture) {
     }
 }
 
+const HOURS: Duration = Duration::from_secs(8 * 3600);
+
+/// Sends that lie ahead count from now: the window is never exceeded, and never closed for longer than it is.
+pub async fn a_window_opens_although_the_clock_went_back(fixture: &impl Fixture) {
+    let store = fixture.store();
+    queue_texts(&store, "chat", &["1", "2", "3", "4"]).await;
+    let pace = Pace { limit: 2, window: SHORT };
+    let begin_next = async || begin(&store, Begin { pace, ..begin_of(&await_reply(&store).await) }).await;
+    for _ in 0..2 {
+        let head = take_reply(&store).await;
+        let begin_long = Begin { pace: Pace { limit: 2, window: LONG }, ..begin_of(&head) };
+        assert_eq!(begin(&store, begin_long).await, Begun::Go);
+        settle(&store, settle_of(&head, Fate::Delivered)).await;
+    }
+    fixture.turn_back(HOURS).await;
+    assert_eq!(begin_next().await, Begun::Paced(SHORT));
+    let head = await_reply(&store).await;
+    assert_eq!(begin(&store, Begin { pace, ..begin_of(&head) }).await, Begun::Go);
+    settle(&store, settle_of(&head, Fate::Delivered)).await;
+    // Both places were free.
+    assert_eq!(begin_next().await, Begun::Go);
+}
+
+/// What nobody holds waits no longer than anything is set aside for; what somebody holds, as long as it is renewed.
+pub async fn what_was_set_aside_comes_back_although_the_clock_went_back(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let chats = chats_of_one_shard(fixture, 3);
+    for chat in &chats {
+        queue_texts(&store, chat, &[chat]).await;
+    }
+    for chat in &chats {
+        enqueue(&store, arrival(chat, "u", chat, chat)).await;
+    }
+    let fate = Fate::Again { park: LONG, why: ParkReason::Paced };
+    let parked = send(&store, fate).await.delivery.chat_id;
+    let (paused, held) = (take_reply(&store).await, take_reply(&store).await);
+    store.release(Side::Out, vec![paused.lease.clone()], LONG).await.expect("release");
+    let messages = store.claim_messages(2, LONG).await.expect("claim").items;
+    store.release(Side::In, vec![messages[0].lease.clone()], LONG).await.expect("release");
+    let third = take(&store).await;
+    let claim = async || {
+        let replies = store.claim_replies(9, LONG).await.expect("claim").items;
+        let messages = store.claim_messages(9, LONG).await.expect("claim").items;
+        let mut replies: Vec<_> = replies.into_iter().map(|reply| reply.delivery.chat_id).collect();
+        replies.sort_unstable();
+        (replies, messages.into_iter().map(|item| item.message.request_id).collect::<Vec<_>>())
+    };
+    assert_eq!(claim().await, (vec![], vec![]));
+    fixture.turn_back(HOURS).await;
+    let mut back = vec![parked, paused.delivery.chat_id];
+    back.sort_unstable();
+    assert_eq!(claim().await, (back, vec![messages[0].message.request_id.clone()]));
+    assert_eq!(begin(&store, begin_of(&held)).await, Begun::Go);
+    assert_eq!(finish(&store, commit(&third, vec![])).await, Committed::Done);
+    assert_eq!(finish(&store, commit(&messages[1], vec![])).await, Committed::Done);
+}
+
 /// WeCom counts when the request arrives, which may be long after `begin`.
 pub async fn a_place_in_the_window_counts_from_the_delivery(fixture: &impl Fixture) {
     let store = fixture.store();

@@ -40,10 +40,26 @@ impl Fixture for OnRedis {
     async fn reopen_as(&self, options: Options) -> SharedStore {
         open(&self.server, Options { shards: self.shards, ..options })
     }
+    async fn turn_back(&self, by: Duration) {
+        let _: () = self.server.command(&["EVAL", TURN_BACK, "0", &by.as_millis().to_string()]).await;
+    }
     fn shards(&self) -> u16 {
         self.shards
     }
 }
+
+/// Moves every time in a lane's sets and pace lists.
+const TURN_BACK: &str = r#"
+for _, key in ipairs(redis.call('KEYS', 'wg:*')) do
+  if key:find(':leases$') or key:find(':parked$') then
+    for _, lane in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, ARGV[1], lane) end
+  elseif key:find(':pace:') then
+    for i, at in ipairs(redis.call('LRANGE', key, 0, -1)) do
+      redis.call('LSET', key, i - 1, string.format('%.0f', at + ARGV[1]))
+    end
+  end
+end
+"#;
 
 mod one_shard {
     async fn make() -> super::OnRedis {

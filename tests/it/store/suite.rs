@@ -47,6 +47,8 @@ macro_rules! contract_suite {
                 a_release_is_no_crash
                 crashes_belong_to_one_message
                 crashes_are_counted_over_a_restart
+                a_claim_drops_only_so_many_and_asks_for_the_next
+                crashes_stay_with_their_message_where_a_claim_ends_early
                 a_full_store_takes_nothing_new_and_finishes_what_it_has
                 a_late_answer_is_never_refused_by_a_full_store;
             turn:
@@ -71,6 +73,8 @@ macro_rules! contract_suite {
                 a_repeated_begin_takes_one_place
                 begin_prolongs_the_lease
                 begin_is_lost_once_the_lease_is_over
+                a_window_opens_although_the_clock_went_back
+                what_was_set_aside_comes_back_although_the_clock_went_back
                 a_begun_head_without_a_settle_comes_back_as_begun
                 a_claimed_head_that_was_not_begun_comes_back_as_it_was
                 a_dead_chat_is_dead_by_its_route_only

@@ -4,7 +4,7 @@
 -- position), few of them would fill a page of the tree, and a message in a long queue write several such pages. Indexes are
 -- few and partial: each is written on every message.
 
--- shards: fixed at first start.
+-- shards: fixed at first start. trimmed: the number of the journal's last line that was. pinged: when the disk was tried last.
 CREATE TABLE IF NOT EXISTS meta (
     name  TEXT PRIMARY KEY,
     value ANY
@@ -202,8 +202,9 @@ CREATE TABLE IF NOT EXISTS notes (
     expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- AUTOINCREMENT: a number is never used again, so a slow reader's trim can't hit later lines.
+-- A number is never used again, so a slow reader's trim can't hit later lines: an empty journal goes on behind what was trimmed
+-- last (in `meta`). AUTOINCREMENT would write that number down with every line.
 CREATE TABLE IF NOT EXISTS journal (
-    seq  INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq  INTEGER PRIMARY KEY,
     line TEXT NOT NULL
 ) STRICT;

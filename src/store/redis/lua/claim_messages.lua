@@ -3,7 +3,8 @@
 -- chat is muted, turns, vars, when the session was last forgotten.
 
 -- Most heads dropped in one call; a lane with more is given back and the claim ends, for the next call to go on.
-local drops_left = 256
+local MOST_DROPPED = 256
+local drops_left = MOST_DROPPED
 
 -- Counts a lease of this head that ended with neither a commit nor a release; answers whether that was one too many.
 -- Bound to the request: another head starts from nothing.

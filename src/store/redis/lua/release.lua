@@ -7,7 +7,7 @@ return each(function(side, lane, lease, pause_ms)
   else
     -- A lease that nobody holds: when it ends, the lane is ready again.
     redis.call('HDEL', K.holders(side), lane)
-    prolong(side, lane, tonumber(pause_ms))
+    prolong(side, lane, math.min(tonumber(pause_ms), LONGEST_ASIDE_MS))
   end
   return 1
 end)

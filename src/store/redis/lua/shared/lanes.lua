@@ -82,10 +82,13 @@ local function revive(lane)
   return was_dead
 end
 
+-- No lane is set aside for longer.
+local LONGEST_ASIDE_MS = 3600000
+
 -- Sets an outbound lane aside, also an empty one: what comes in meanwhile waits too.
 local function park(lane, wait_ms, why)
   leave_work('out', lane)
   redis.call('HDEL', K.holders('out'), lane)
-  redis.call('ZADD', K.parked, now + wait_ms, lane)
+  redis.call('ZADD', K.parked, now + math.min(wait_ms, LONGEST_ASIDE_MS), lane)
   redis.call('HSET', K.chat(lane), 'why', why)
 end
