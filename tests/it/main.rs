@@ -38,6 +38,7 @@ mod plain_loop;
 mod proxy;
 mod pushes;
 mod records;
+mod redis_cluster;
 mod redis_server;
 mod reload;
 mod sessions;

@@ -13,23 +13,41 @@ pub const DURABLE: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"]
 /// Tries to find a port that nobody takes between our look and the server's start.
 const PORT_TRIES: usize = 20;
 
+/// Among the arguments: any port that is free.
+#[allow(dead_code, reason = "benches need none")]
+pub const FREE_PORT: &str = "(free)";
+
 /// A running (or killed) server.
 pub struct RedisServer {
     child: Option<Child>,
     port: u16,
+    /// In place of each [`FREE_PORT`] among `args`, in order.
+    free: Vec<u16>,
     folder: TempDir,
     args: Vec<String>,
+    is_sentinel: bool,
 }
 
 impl RedisServer {
     /// Starts a server with these arguments and waits until it takes connections. A test without a server fails.
     pub fn spawn(args: &[&str]) -> Self {
+        Self::spawn_as(args, false)
+    }
+
+    /// Starts a sentinel, which watches nobody yet.
+    #[allow(dead_code, reason = "benches need none")]
+    pub fn spawn_sentinel() -> Self {
+        Self::spawn_as(&[], true)
+    }
+
+    fn spawn_as(args: &[&str], is_sentinel: bool) -> Self {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let folder = tempfile::tempdir().expect("a folder for redis-server");
-        let mut server = Self { child: None, port: 0, folder, args };
+        let mut server = Self { child: None, port: 0, free: Vec::new(), folder, args, is_sentinel };
         let mut log = String::new();
         for _ in 0..PORT_TRIES {
             server.port = free_port();
+            server.free = server.args.iter().filter(|arg| *arg == FREE_PORT).map(|_| free_port()).collect();
             match server.start() {
                 Ok(()) => return server,
                 Err(said) => log = said,
@@ -41,6 +59,12 @@ impl RedisServer {
     /// Its port.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// What stands in place of the `n`-th [`FREE_PORT`].
+    #[allow(dead_code, reason = "benches need none")]
+    pub fn free_port(&self, n: usize) -> u16 {
+        self.free[n]
     }
 
     /// Its address.
@@ -119,18 +143,32 @@ impl RedisServer {
 
     /// Starts the process and reads its log until it says that it is ready; `Err` is the log of one that ended.
     fn start(&mut self) -> Result<(), String> {
-        let mut child = Command::new("redis-server")
-            .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", "", "--logfile", ""])
+        let mut command = Command::new("redis-server");
+        if self.is_sentinel {
+            // It keeps there what it is told.
+            let file = self.folder.path().join("sentinel.conf");
+            std::fs::File::options().create(true).append(true).open(&file).expect("a sentinel's file");
+            command.arg(file).arg("--sentinel");
+        } else {
+            command.args(["--save", ""]);
+        }
+        let mut free = self.free.iter();
+        let args = self.args.iter().map(|arg| match arg.as_str() {
+            FREE_PORT => free.next().expect("one for each").to_string(),
+            arg => arg.to_owned(),
+        });
+        let mut child = command
+            .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--logfile", ""])
             .arg("--dir")
             .arg(self.folder.path())
-            .args(&self.args)
+            .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("these tests need redis-server on the PATH: {error}"));
         let log = BufReader::new(child.stdout.take().expect("its log"));
         self.child = Some(child);
-        said_in(log, "Ready to accept connections")
+        said_in(log, if self.is_sentinel { "Sentinel ID is" } else { "Ready to accept connections" })
     }
 }
 

@@ -1,10 +1,13 @@
-//! The contract on Redis, on one shard and on four, and what only a server can do to a store: go away ([`outages`]),
-//! keep their leases ([`leases`]), lose answers ([`lost`]), have replicas ([`replicas`]), forget, hold foreign data, serve several gateways.
+//! The contract on Redis, on one shard, on four and on a Cluster ([`cluster`]), and what only a server can do to a store: go away
+//! ([`outages`]), keep their leases ([`leases`]), lose answers ([`lost`]), have replicas ([`replicas`]), change places ([`sentinel`]),
+//! forget, hold foreign data, serve several gateways.
 
+mod cluster;
 mod leases;
 mod lost;
 mod outages;
 mod replicas;
+mod sentinel;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
