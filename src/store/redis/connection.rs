@@ -1,7 +1,7 @@
 //! The connection: one multiplexed connection for commands, one for those that wait for replicas (where that is asked for)
 //! and one for wake-ups, remade together whenever one breaks.
 //!
-//! A keeper task owns both. While there is no connection, calls fail at once; while one is being made, they wait for it,
+//! A keeper task owns them. While there is no connection, calls fail at once; while one is being made, they wait for it,
 //! no longer than connecting may take. Every command has a time limit, after which it may or may not have been applied.
 //! A connection is given up on I/O errors, on a command that got no answer (a silent server keeps its socket open) and
 //! on a server that only reads (a failover left us on the old master). Reconnecting backs off up to a second, with jitter.
@@ -138,8 +138,8 @@ impl Link {
     /// Whether the server takes writes and is ours, and has the replicas that are asked for.
     pub async fn ping(&self) -> Result<()> {
         let mut up = self.up().await?;
-        let shards = timeout(COMMAND_LIMIT, remembered_shards(&mut up.connection, self.shards)).await;
-        up.judge("ping", shards)?;
+        let written = timeout(COMMAND_LIMIT, remember_shards(&mut up.connection, self.shards)).await;
+        up.judge("ping", written)?;
         if self.replicas.are_wanted() {
             let mut turn = self.replicas.turn().await;
             let enough = timeout(COMMAND_LIMIT, turn.look(&mut up.waiting)).await;
@@ -212,14 +212,23 @@ fn client(url: &Secret) -> redis::RedisResult<Client> {
     Client::open(url.expose().into_connection_info()?.set_tcp_settings(tcp))
 }
 
-/// Sets the shard count where there is none yet and answers the one that holds. A write, so it also tells whether the
-/// server takes writes; it changes nothing once the count stands.
-async fn remembered_shards(connection: &mut MultiplexedConnection, shards: u16) -> redis::RedisResult<u16> {
+/// Sets the shard count where there is none yet. A write, so it also tells whether the server takes writes; it changes nothing
+/// once the count stands.
+async fn remember_shards(connection: &mut MultiplexedConnection, shards: u16) -> redis::RedisResult<()> {
+    connection.hset_nx::<_, _, _, bool>(META, SHARDS, shards).await.map(drop)
+}
+
+/// The shard count that holds; `shards` where there is none yet. A server that only reads is told here. One that is full refuses
+/// the write and serves all the same: nothing but the work that waits there makes room.
+async fn agreed_shards(connection: &mut MultiplexedConnection, shards: u16) -> redis::RedisResult<u16> {
     // One after the other: an error of a pipeline hides the server's own word.
-    let _: bool = connection.hset_nx(META, SHARDS, shards).await?;
+    let remembered = remember_shards(connection, shards).await;
     let kept: Option<u16> = connection.hget(META, SHARDS).await?;
-    // A server that was emptied between the two holds nothing that is laid out otherwise.
-    Ok(kept.unwrap_or(shards))
+    match (kept, remembered) {
+        (Some(kept), Err(error)) if error.code() == Some("OOM") => Ok(kept),
+        // A server that was emptied between the two holds nothing that is laid out otherwise.
+        (kept, remembered) => remembered.map(|()| kept.unwrap_or(shards)),
+    }
 }
 
 /// Logs what an ack outlives under the server's own settings. Hosted servers may not tell them.
@@ -314,10 +323,10 @@ impl Keeper {
         // Our own limits hold; the library's would hide which one it was.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        let remembered = remembered_shards(&mut connection, self.shards).await?;
-        if remembered != self.shards {
+        let agreed = agreed_shards(&mut connection, self.shards).await?;
+        if agreed != self.shards {
             return Err(Down::Refused(format!(
-                "store.shards is {}, but the data in redis was laid out for {remembered}: set it back",
+                "store.shards is {}, but the data in redis was laid out for {agreed}: set it back",
                 self.shards
             )));
         }
