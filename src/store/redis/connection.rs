@@ -15,8 +15,9 @@ use futures_util::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSubStream};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{AsyncCommands, AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisError, Value};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::keys::{META, SHARDS, WAKE};
@@ -44,14 +45,25 @@ enum State {
     Down(Down),
 }
 
+impl State {
+    /// Whether a call need not wait for another one.
+    fn is_settled(&self) -> bool {
+        match self {
+            Self::Connecting => false,
+            Self::Up(up) => !up.broken.is_cancelled(),
+            Self::Down(_) => true,
+        }
+    }
+}
+
 /// A working connection.
 #[derive(Clone)]
 struct Up {
     connection: MultiplexedConnection,
     /// For steps that wait for replicas; the same one where none does.
     waiting: MultiplexedConnection,
-    /// Told by a call that found it broken.
-    broken: Arc<Notify>,
+    /// Cancelled by the call that finds it broken; nobody takes it from then on.
+    broken: CancellationToken,
 }
 
 /// Why there is no connection.
@@ -151,7 +163,7 @@ impl Link {
     /// The connection, or why there is none.
     async fn up(&self) -> Result<Up> {
         let mut state = self.state.clone();
-        let settled = timeout(CONNECT_LIMIT, state.wait_for(|s| !matches!(s, State::Connecting))).await;
+        let settled = timeout(CONNECT_LIMIT, state.wait_for(State::is_settled)).await;
         match settled.as_ref().map(|state| state.as_deref()) {
             Ok(Ok(State::Up(up))) => Ok(up.clone()),
             Ok(Ok(State::Down(why))) => Err(why.clone().into()),
@@ -173,12 +185,12 @@ impl Up {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
                 if error.is_io_error() || error.is_unrecoverable_error() || error.code() == Some("READONLY") {
-                    self.broken.notify_one();
+                    self.broken.cancel();
                 }
                 Err(of_redis(name, &error))
             }
             Err(_) => {
-                self.broken.notify_one();
+                self.broken.cancel();
                 Err(StoreError::Unavailable(format!("{name}: no answer within {COMMAND_LIMIT:?}")))
             }
         }
@@ -309,7 +321,7 @@ impl Keeper {
         self.wakeups.wake(Side::Out);
         loop {
             tokio::select! {
-                () = broken.notified() => return,
+                () = broken.cancelled() => return,
                 signal = signals.next() => match signal {
                     Some(signal) if signal.get_payload_bytes() == b"in" => self.wakeups.wake(Side::In),
                     Some(_) => self.wakeups.wake(Side::Out),
@@ -337,6 +349,6 @@ impl Keeper {
         };
         let mut signals = self.client.get_async_pubsub().await?;
         signals.subscribe(WAKE).await?;
-        Ok((Up { connection, waiting, broken: Arc::default() }, signals.into_on_message()))
+        Ok((Up { connection, waiting, broken: CancellationToken::new() }, signals.into_on_message()))
     }
 }

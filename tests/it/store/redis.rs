@@ -1,6 +1,7 @@
 //! The contract on Redis, on one shard and on four, and what only a server can do to a store: go away ([`outages`]),
-//! keep their leases ([`leases`]), lose answers ([`lost`]), have replicas ([`replicas`]), forget, hold foreign data, serve several gateways.
+//! keep their leases ([`leases`]), lose answers ([`lost`], [`behind`]), have replicas ([`replicas`]), forget, hold foreign data, serve several gateways.
 
+mod behind;
 mod leases;
 mod lost;
 mod outages;
