@@ -314,11 +314,6 @@ impl Store for EmbeddedStore {
         self.db.step(move |step| observe::read_journal(step, max)).await
     }
 
-    async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
-        let (from, count) = (batch.from, batch.count);
-        self.db.step(move |step| observe::trim_journal(step, from, count).map(drop)).await
-    }
-
     async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool> {
         let (from, count) = (batch.from, batch.count);
         self.db.step(move |step| observe::rotate_journal(step, from, count, &keep)).await

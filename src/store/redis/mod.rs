@@ -358,17 +358,14 @@ impl Store for RedisStore {
         (0..).zip(answers).filter_map(|(shard, value)| decode::journal(value, shard).transpose()).collect()
     }
 
-    async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
-        self.rotate_journal(batch, Vec::new()).await.map(drop)
-    }
-
     async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool> {
-        let (Some(shard), Some(first)) = (self.shards.get(usize::from(batch.shard)), batch.lines.first()) else {
+        let ends = batch.lines.first().zip(batch.lines.last());
+        let Some((shard, (first, last))) = self.shards.get(usize::from(batch.shard)).zip(ends) else {
             return Ok(false);
         };
-        let mut args = vec![batch.from.to_string(), batch.count.to_string(), first.clone()];
+        let mut args = vec![batch.from.to_string(), batch.count.to_string(), first.clone(), last.clone()];
         args.extend(keep);
-        Ok(decode::plain::<u8>(self.link.run(&scripts::TRIM_JOURNAL, &shard.prefix, &args).await?)? == 1)
+        decode::plain(self.link.run(&scripts::TRIM_JOURNAL, &shard.prefix, &args).await?)
     }
 
     async fn depth(&self) -> Result<Depth> {

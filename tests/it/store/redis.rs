@@ -353,3 +353,27 @@ async fn the_count_of_what_waits_heals() {
     let _: u64 = server.command(&["DEL", "wg:{00}:waiting:recounted"]).await;
     assert_eq!((next(4).await, next(5).await), (Enqueued::Stored, Enqueued::StoreFull));
 }
+
+/// As after a failover that lost the last lines: the first one is where it was, and others came in the place of the lost.
+#[tokio::test]
+async fn lines_in_the_place_of_lost_ones_are_not_trimmed() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    let accept = async |numbers: std::ops::Range<usize>| {
+        for n in numbers {
+            enqueue(&store, arrival("chat", "u", &format!("m{n}"), &format!("r{n}"))).await;
+        }
+    };
+    accept(0..5).await;
+    let read = store.read_journal(5).await.expect("journal").remove(0);
+    let _: () = server.command(&["LTRIM", "wg:{00}:journal", "0", "2"]).await;
+    accept(5..7).await;
+    store.trim_journal(&read).await.expect("trim");
+    assert!(!store.rotate_journal(&read, read.lines[..1].to_vec()).await.expect("rotate"));
+    let left: Vec<String> = entries(&store).await.into_iter().map(|entry| entry.line.request_id).collect();
+    assert_eq!(left, ["r0", "r1", "r2", "r5", "r6"]);
+    // What is left is a batch as any other.
+    let read = store.read_journal(5).await.expect("journal").remove(0);
+    store.trim_journal(&read).await.expect("trim");
+    assert_eq!(entries(&store).await, []);
+}
