@@ -19,6 +19,7 @@ pub mod embedded;
 mod held;
 mod inbound;
 pub mod journal;
+mod json;
 mod late;
 pub mod lock;
 mod members;

@@ -377,3 +377,31 @@ async fn lines_in_the_place_of_lost_ones_are_not_trimmed() {
     store.trim_journal(&read).await.expect("trim");
     assert_eq!(entries(&store).await, []);
 }
+
+/// What stands where our values should may be anything that a member wrote: errors tell its kind alone.
+#[tokio::test]
+async fn what_cannot_be_read_is_not_quoted() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    let foreign: [&[&str]; 5] = [
+        &["HSET", "wg:{00}:session:shop:chat:u", "turns", r#"["hunter2"]"#],
+        &["HSET", "wg:{00}:chat:shop:chat", "weight", "hunter2"],
+        &["HSET", "wg:{task:t}", "app", "shop", "digest", "d", "total", "hunter2", "cursor", "0"],
+        &["HSET", "wg:{00}:late:r1", "chat", "shop:chat", "key", "shop:chat:u:m", "received", "0", "expires", "0"],
+        &["HSET", "wg:{00}:late:r1", "reply_to", r#"{"response_url":["hunter2"]}"#],
+    ];
+    for command in foreign {
+        let _: ::redis::Value = server.command(command).await;
+    }
+    let answers = [
+        store.session(&SessionKey::of_sender(APP, "chat", "u")).await.map(drop),
+        store.chats(vec![lane("chat")]).await.map(drop),
+        store.pushes().task("t").await.map(drop),
+        store.waiting(&lane("chat"), "r1").await.map(drop),
+    ];
+    for answer in answers {
+        let error = answer.expect_err("it is none of ours");
+        assert!(matches!(error, StoreError::Corrupt(_)), "{error:?}");
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+    }
+}
