@@ -303,8 +303,8 @@ pub(super) fn settled(value: Value, lease: &Lease) -> Result<Settled> {
     }
 }
 
-/// Of `renew.lua` and `mute.lua`.
-pub(super) fn renewed(value: Value) -> Result<bool> {
+/// Of `renew.lua`, `tune.lua`, `note_change.lua`, `advance_task.lua` and `revise.lua`.
+pub(super) fn yes_or_no(value: Value) -> Result<bool> {
     match value {
         Value::Int(1) => Ok(true),
         Value::Int(0) => Ok(false),

@@ -264,7 +264,7 @@ impl Store for RedisStore {
 
     async fn renew(&self, side: Side, leases: Vec<Lease>, lease: Duration) -> Result<Vec<bool>> {
         let items = leases.iter().map(|l| (&l.lane, encode::lease(side, l, lease))).collect();
-        self.grouped(&scripts::RENEW, items).await?.into_iter().map(decode::renewed).collect()
+        self.grouped(&scripts::RENEW, items).await?.into_iter().map(decode::yes_or_no).collect()
     }
 
     async fn release(&self, side: Side, leases: Vec<Lease>, pause: Duration) -> Result<()> {
@@ -303,12 +303,12 @@ impl Store for RedisStore {
     async fn tune(&self, tuning: Tuning) -> Result<()> {
         let value = self.single(&scripts::TUNE, &tuning.lane, encode::tuning(&tuning)).await?;
         self.wakeups.wake(Side::Out);
-        decode::renewed(value).map(drop)
+        decode::yes_or_no(value).map(drop)
     }
 
     async fn note_change(&self, change: Line) -> Result<()> {
         let value = self.single(&scripts::NOTE_CHANGE, &change.key.chat_lane(), vec![change.to_string()]).await?;
-        decode::renewed(value).map(drop)
+        decode::yes_or_no(value).map(drop)
     }
 
     async fn operate(&self, operation: Operation) -> Result<Operated> {
