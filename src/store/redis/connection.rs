@@ -1,7 +1,7 @@
 //! The connection: one multiplexed connection for commands, one for those that wait for replicas (where that is asked for)
 //! and one for wake-ups, remade together whenever one breaks.
 //!
-//! A keeper task owns both. While there is no connection, calls fail at once; while one is being made, they wait for it,
+//! A keeper task owns them. While there is no connection, calls fail at once; while one is being made, they wait for it,
 //! no longer than connecting may take. Every command has a time limit, after which it may or may not have been applied.
 //! A connection is given up on I/O errors, on a command that got no answer (a silent server keeps its socket open) and
 //! on a server that only reads (a failover left us on the old master). Reconnecting backs off up to a second, with jitter.
@@ -15,8 +15,9 @@ use futures_util::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSubStream};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{AsyncCommands, AsyncConnectionConfig, Client, ErrorKind, IntoConnectionInfo, RedisError, Value};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::keys::{META, SHARDS, WAKE};
@@ -44,14 +45,25 @@ enum State {
     Down(Down),
 }
 
+impl State {
+    /// Whether a call need not wait for another one.
+    fn is_settled(&self) -> bool {
+        match self {
+            Self::Connecting => false,
+            Self::Up(up) => !up.broken.is_cancelled(),
+            Self::Down(_) => true,
+        }
+    }
+}
+
 /// A working connection.
 #[derive(Clone)]
 struct Up {
     connection: MultiplexedConnection,
     /// For steps that wait for replicas; the same one where none does.
     waiting: MultiplexedConnection,
-    /// Told by a call that found it broken.
-    broken: Arc<Notify>,
+    /// Cancelled by the call that finds it broken; nobody takes it from then on.
+    broken: CancellationToken,
 }
 
 /// Why there is no connection.
@@ -138,8 +150,8 @@ impl Link {
     /// Whether the server takes writes and is ours, and has the replicas that are asked for.
     pub async fn ping(&self) -> Result<()> {
         let mut up = self.up().await?;
-        let shards = timeout(COMMAND_LIMIT, remembered_shards(&mut up.connection, self.shards)).await;
-        up.judge("ping", shards)?;
+        let written = timeout(COMMAND_LIMIT, remember_shards(&mut up.connection, self.shards)).await;
+        up.judge("ping", written)?;
         if self.replicas.are_wanted() {
             let mut turn = self.replicas.turn().await;
             let enough = timeout(COMMAND_LIMIT, turn.look(&mut up.waiting)).await;
@@ -151,7 +163,7 @@ impl Link {
     /// The connection, or why there is none.
     async fn up(&self) -> Result<Up> {
         let mut state = self.state.clone();
-        let settled = timeout(CONNECT_LIMIT, state.wait_for(|s| !matches!(s, State::Connecting))).await;
+        let settled = timeout(CONNECT_LIMIT, state.wait_for(State::is_settled)).await;
         match settled.as_ref().map(|state| state.as_deref()) {
             Ok(Ok(State::Up(up))) => Ok(up.clone()),
             Ok(Ok(State::Down(why))) => Err(why.clone().into()),
@@ -173,12 +185,12 @@ impl Up {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
                 if error.is_io_error() || error.is_unrecoverable_error() || error.code() == Some("READONLY") {
-                    self.broken.notify_one();
+                    self.broken.cancel();
                 }
                 Err(of_redis(name, &error))
             }
             Err(_) => {
-                self.broken.notify_one();
+                self.broken.cancel();
                 Err(StoreError::Unavailable(format!("{name}: no answer within {COMMAND_LIMIT:?}")))
             }
         }
@@ -212,14 +224,23 @@ fn client(url: &Secret) -> redis::RedisResult<Client> {
     Client::open(url.expose().into_connection_info()?.set_tcp_settings(tcp))
 }
 
-/// Sets the shard count where there is none yet and answers the one that holds. A write, so it also tells whether the
-/// server takes writes; it changes nothing once the count stands.
-async fn remembered_shards(connection: &mut MultiplexedConnection, shards: u16) -> redis::RedisResult<u16> {
+/// Sets the shard count where there is none yet. A write, so it also tells whether the server takes writes; it changes nothing
+/// once the count stands.
+async fn remember_shards(connection: &mut MultiplexedConnection, shards: u16) -> redis::RedisResult<()> {
+    connection.hset_nx::<_, _, _, bool>(META, SHARDS, shards).await.map(drop)
+}
+
+/// The shard count that holds; `shards` where there is none yet. A server that only reads is told here. One that is full refuses
+/// the write and serves all the same: nothing but the work that waits there makes room.
+async fn agreed_shards(connection: &mut MultiplexedConnection, shards: u16) -> redis::RedisResult<u16> {
     // One after the other: an error of a pipeline hides the server's own word.
-    let _: bool = connection.hset_nx(META, SHARDS, shards).await?;
+    let remembered = remember_shards(connection, shards).await;
     let kept: Option<u16> = connection.hget(META, SHARDS).await?;
-    // A server that was emptied between the two holds nothing that is laid out otherwise.
-    Ok(kept.unwrap_or(shards))
+    match (kept, remembered) {
+        (Some(kept), Err(error)) if error.code() == Some("OOM") => Ok(kept),
+        // A server that was emptied between the two holds nothing that is laid out otherwise.
+        (kept, remembered) => remembered.map(|()| kept.unwrap_or(shards)),
+    }
 }
 
 /// Logs what an ack outlives under the server's own settings. Hosted servers may not tell them.
@@ -300,7 +321,7 @@ impl Keeper {
         self.wakeups.wake(Side::Out);
         loop {
             tokio::select! {
-                () = broken.notified() => return,
+                () = broken.cancelled() => return,
                 signal = signals.next() => match signal {
                     Some(signal) if signal.get_payload_bytes() == b"in" => self.wakeups.wake(Side::In),
                     Some(_) => self.wakeups.wake(Side::Out),
@@ -314,10 +335,10 @@ impl Keeper {
         // Our own limits hold; the library's would hide which one it was.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        let remembered = remembered_shards(&mut connection, self.shards).await?;
-        if remembered != self.shards {
+        let agreed = agreed_shards(&mut connection, self.shards).await?;
+        if agreed != self.shards {
             return Err(Down::Refused(format!(
-                "store.shards is {}, but the data in redis was laid out for {remembered}: set it back",
+                "store.shards is {}, but the data in redis was laid out for {agreed}: set it back",
                 self.shards
             )));
         }
@@ -328,6 +349,6 @@ impl Keeper {
         };
         let mut signals = self.client.get_async_pubsub().await?;
         signals.subscribe(WAKE).await?;
-        Ok((Up { connection, waiting, broken: Arc::default() }, signals.into_on_message()))
+        Ok((Up { connection, waiting, broken: CancellationToken::new() }, signals.into_on_message()))
     }
 }
