@@ -308,7 +308,10 @@ fn store(t: &mut Table) -> Store {
     let is_cluster = Address::parse(store.redis.expose()).is_ok_and(|address| address.is_cluster());
     if backend == Backend::Redis && is_cluster {
         if store.shards < CLUSTER_SHARDS {
-            t.fault("shards", "a Cluster spreads the shards over its nodes, of which each needs some: write 16 or more");
+            t.fault(
+                "shards",
+                "a Cluster spreads the shards over its nodes, of which each needs some: write 16 or more",
+            );
         }
         if store.replicas > 0 {
             t.fault("replicas", "is not available on a Cluster in this version: write 0");

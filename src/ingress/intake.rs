@@ -2,7 +2,8 @@
 //!
 //! What always holds: `Stored`, `Duplicate` and `Spooled` are said only of what is on record (P5); and while anything waits
 //! in the spool, what comes goes there too, so that no later message of a lane gets in front of an earlier one that was
-//! acked. `replay` carries the spool over once the store is back.
+//! acked; nor does one get into the spool in front of an earlier one of its lane that still waits for the store (`turns`). `replay`
+//! carries the spool over once the store is back.
 //!
 //! A store that hangs costs one message half of its time and those behind it nothing. The attempt that was given up may
 //! be applied all the same: its replay has the same request id, by which the store knows a repeat.
@@ -13,6 +14,7 @@ use std::time::Instant;
 use tokio::time::timeout;
 use tracing::warn;
 
+use super::turns::Turns;
 use crate::alarms::{Alarm, Alarms, Kind};
 use crate::crash::{self, Point};
 use crate::store::{self, Appended, Arrival, Enqueued, SharedStore, Spool, StoreError};
@@ -51,6 +53,7 @@ impl Taken {
 pub struct Intake {
     store: SharedStore,
     spool: Option<Arc<Spool>>,
+    turns: Turns,
     alarms: Alarms,
     metrics: Arc<Metrics>,
 }
@@ -58,7 +61,7 @@ pub struct Intake {
 impl Intake {
     /// Into `store`, with a spool beside it where there is one.
     pub fn new(store: SharedStore, spool: Option<Arc<Spool>>, alarms: Alarms, metrics: Arc<Metrics>) -> Self {
-        Self { store, spool, alarms, metrics }
+        Self { store, spool, turns: Turns::default(), alarms, metrics }
     }
 
     /// Takes a message whose answer is due at `deadline`.
@@ -70,6 +73,7 @@ impl Intake {
                 Taken::UNAVAILABLE
             });
         };
+        let mut place = self.turns.take_place(&arrival.lane);
         let mut why = String::new();
         if spool.is_empty() {
             let share = deadline.saturating_duration_since(Instant::now()) / 2;
@@ -82,6 +86,7 @@ impl Intake {
                 }
             }
         }
+        place.turn().await;
         self.append(spool, &arrival, &why).await
     }
 

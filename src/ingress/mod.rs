@@ -14,6 +14,7 @@ pub(crate) mod query;
 pub(crate) mod refusal;
 mod replay;
 mod to_the_end;
+mod turns;
 mod window;
 
 use std::panic::AssertUnwindSafe;

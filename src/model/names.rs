@@ -228,6 +228,13 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_answered_in_its_own_chat() {
+        for (chat, sender) in [("chat", "u"), ("a:b", "u:v"), ("", ""), ("群{1}", "u")] {
+            assert_eq!(MessageKey::new("app", chat, sender, "m:1").chat_lane(), Lane::of_chat("app", chat));
+        }
+    }
+
+    #[test]
     fn each_resend_has_an_id_of_its_own() {
         let chain: Vec<String> =
             std::iter::successors(Some("req.0".to_owned()), |id| Some(resend_id(id))).take(4).collect();

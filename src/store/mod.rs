@@ -19,6 +19,7 @@ pub mod embedded;
 mod held;
 mod inbound;
 pub mod journal;
+mod json;
 mod late;
 pub mod lock;
 mod members;
@@ -201,7 +202,9 @@ pub trait Store: Send + Sync + 'static {
     async fn read_journal(&self, max: usize) -> Result<Vec<JournalBatch>>;
 
     /// Forgets a batch that is safe in the records. Compare-and-set: a batch that another process trimmed is passed over.
-    async fn trim_journal(&self, batch: &JournalBatch) -> Result<()>;
+    async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
+        self.rotate_journal(batch, Vec::new()).await.map(drop)
+    }
 
     /// As [`Store::trim_journal`], and in the same step puts `keep`, lines of the batch, at the journal's end. Answers whether
     /// the batch was still there.

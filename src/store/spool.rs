@@ -15,7 +15,7 @@ use rusqlite::{Row, TransactionBehavior, params};
 use super::embedded::database::{Database, connect, lay_out};
 use super::embedded::step::Step;
 use super::embedded::sweep::Sweeper;
-use super::embedded::{from_json, to_json};
+use super::json::{from_json, to_json};
 use super::lock::create_folder;
 use super::{Arrival, Result, Side};
 use crate::model::{Lane, millis};

@@ -40,6 +40,7 @@ mod pushes;
 mod records;
 mod redis_cluster;
 mod redis_server;
+mod redis_tls;
 mod reload;
 mod sessions;
 mod simulate;

@@ -16,7 +16,9 @@ use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{Entry, SharedStore, Spool};
 use wecom_gateway::telemetry::Telemetry;
 
-use crate::callback::gated::{Gate, Gated};
+use crate::callback::endpoint::text;
+use crate::callback::gated::{Bare, Gate, Gated};
+use crate::callback::seal::Callback;
 use crate::store::arrival;
 use crate::world::{APP, On, TEST, World, key};
 
@@ -347,6 +349,31 @@ async fn a_full_or_foreign_redis_counts_as_away() {
         assert!(world.callbacks("spooled").await >= 4);
         until_replayed(&world).await;
         world.end().await;
+    })
+    .await;
+}
+
+/// The second finds that the spool is in use and need not ask the store, for which the first still waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_of_a_lane_does_not_come_into_the_spool_in_front_of_the_first() {
+    bounded(async {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Arc::new(Spool::open(folder.path(), 1 << 20).unwrap());
+        let bare = Bare::beside(Some(spool.clone()), |scenario| scenario).await;
+        bare.store.set(Gate::Shut);
+        let post = |id: &str| {
+            let (client, callback) = (bare.client.clone(), Callback::of(text(id, "hi")));
+            tokio::spawn(async move { client.post(&callback).await.taken() })
+        };
+        let first = post("m1");
+        bare.store.until_came(1).await;
+        spool.append(&arrival("other", "u", "m0", "r0")).await.unwrap();
+        post("m2").await.unwrap();
+        first.await.unwrap();
+        assert_eq!(bare.store.came(), 1);
+        let spooled = spool.after(0, 9, 100).await.unwrap().into_iter();
+        let ids: Vec<String> = spooled.map(|one| one.arrival.unwrap().message.msg_id).collect();
+        assert_eq!(ids, ["m0", "m1", "m2"]);
     })
     .await;
 }

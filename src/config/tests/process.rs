@@ -204,25 +204,39 @@ fn a_secret_belongs_to_one_token() {
 }
 
 #[test]
-fn what_this_version_does_not_have_is_said_plainly() {
+fn a_redis_is_a_server_a_cluster_or_a_master_that_sentinels_name() {
+    let store = |lines: &str| format!("[store]\nbackend = \"redis\"\n{lines}");
+    for sound in [
+        "redis = \"rediss://u:p@h\"\nreplicas = 1",
+        "redis = \"redis+cluster://h1,h2\"\nshards = 16",
+        "redis = \"redis+sentinel://h1,h2/?master=m\"\nreplicas = 2",
+    ] {
+        Folder::new().gateway(&store(sound)).settings();
+    }
     each_gateway_fault(&[
-        ("store = { redis = \"rediss://h\" }", "store.redis", &["rediss://", "not available in this version"]),
         (
-            "store = { redis = \"redis+cluster://h1,h2\" }",
+            &store("redis = \"redis+cluster://h1/2\""),
             "store.redis",
-            &["redis+cluster://", "not available in this version"],
+            &["no address of a Redis Cluster", "redis+cluster://host:port,"],
         ),
+        (&store("redis = \"redis+sentinel://h1\""), "store.redis", &["no address of Redis sentinels", "?master=name"]),
+        (&store("redis = \"memcached://h1\""), "store.redis", &["is no Redis address", "redis://host:port"]),
+        (&store("redis = \"redis+cluster://h1\"\nshards = 15"), "store.shards", &["16 or more"]),
         (
-            "store = { redis = \"redis+sentinel://h1,h2/?master=m\" }",
-            "store.redis",
-            &["redis+sentinel://", "not available"],
-        ),
-        (
-            "database = { url = \"postgres://u:p@h/db\" }",
-            "database.url",
-            &["not available in this version", "mysql://"],
+            &store("redis = \"redis+cluster://h1\"\nshards = 16\nreplicas = 1"),
+            "store.replicas",
+            &["not available on a Cluster", "write 0"],
         ),
     ]);
+}
+
+#[test]
+fn what_this_version_does_not_have_is_said_plainly() {
+    each_gateway_fault(&[(
+        "database = { url = \"postgres://u:p@h/db\" }",
+        "database.url",
+        &["not available in this version", "mysql://"],
+    )]);
 }
 
 #[test]

@@ -35,11 +35,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use self::database::{Database, connect, lay_out};
 use self::sweep::Sweeper;
+use super::json::{from_json, to_json};
 use super::lock::create_folder;
 use super::share::Share;
 use super::{
@@ -165,16 +164,6 @@ impl From<rusqlite::Error> for StoreError {
             Some(_) => Self::Unavailable(error.to_string()),
         }
     }
-}
-
-pub(super) fn to_json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|e| StoreError::Corrupt(e.to_string()))
-}
-
-pub(super) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
-    // The error's text may quote what a member wrote; its place is enough.
-    serde_json::from_str(text)
-        .map_err(|e| StoreError::Corrupt(format!("JSON, {:?} at column {}", e.classify(), e.column())))
 }
 
 /// Those of a claim that could be read. One that can't holds up its own lane and no other: a message until it is poison.
@@ -312,11 +301,6 @@ impl Store for EmbeddedStore {
 
     async fn read_journal(&self, max: usize) -> Result<Vec<JournalBatch>> {
         self.db.step(move |step| observe::read_journal(step, max)).await
-    }
-
-    async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
-        let (from, count) = (batch.from, batch.count);
-        self.db.step(move |step| observe::trim_journal(step, from, count).map(drop)).await
     }
 
     async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool> {

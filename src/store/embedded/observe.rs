@@ -150,7 +150,7 @@ pub(super) fn read_journal(step: &Step<'_>, max: usize) -> Result<Vec<JournalBat
 }
 
 /// Numbers are never used again: what another reader trimmed before is not there any more, and nothing else is hit.
-pub(super) fn trim_journal(step: &Step<'_>, from: i64, count: usize) -> Result<bool> {
+pub(super) fn rotate_journal(step: &Step<'_>, from: i64, count: usize, keep: &[String]) -> Result<bool> {
     let end = from.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
     let there = step.sql("DELETE FROM journal WHERE seq >= ?1 AND seq < ?2")?.execute([from, end])? > 0;
     if there {
@@ -159,11 +159,6 @@ pub(super) fn trim_journal(step: &Step<'_>, from: i64, count: usize) -> Result<b
         )?
         .execute([end - 1])?;
     }
-    Ok(there)
-}
-
-pub(super) fn rotate_journal(step: &Step<'_>, from: i64, count: usize, keep: &[String]) -> Result<bool> {
-    let there = trim_journal(step, from, count)?;
     for line in keep.iter().filter(|_| there) {
         step.append(line)?;
     }

@@ -296,7 +296,11 @@ mod tests {
         for text in ["redis+cluster://h1,h2:7", "rediss+cluster://:p@h1:1,h2:2, [::1]:3", "redis+cluster://u:p%2C@h"] {
             assert_eq!(kind(text), "a Redis Cluster", "{text}");
         }
-        for text in ["redis+sentinel://h1,h2:7/?master=m", "redis+sentinel://:p@[::1]/3?master=m", "rediss+sentinel://h?master=m"] {
+        for text in [
+            "redis+sentinel://h1,h2:7/?master=m",
+            "redis+sentinel://:p@[::1]/3?master=m",
+            "rediss+sentinel://h?master=m",
+        ] {
             assert_eq!(kind(text), "a Redis master that sentinels name", "{text}");
         }
     }
@@ -307,7 +311,12 @@ mod tests {
             (&["", "h:6379", "http://h", "redis://", "redis://h:x", "valkey://h", "redis+other://h"][..], SERVER),
             (&["redis+cluster://", "redis+cluster://h1,,h2", "redis+cluster://h/1", "redis+cluster://h?a=b"], CLUSTER),
             (
-                &["redis+sentinel://h", "redis+sentinel://h?master=", "redis+sentinel://h/x?master=m", "redis+sentinel://?master=m"],
+                &[
+                    "redis+sentinel://h",
+                    "redis+sentinel://h?master=",
+                    "redis+sentinel://h/x?master=m",
+                    "redis+sentinel://?master=m",
+                ],
                 SENTINEL,
             ),
         ] {
@@ -330,6 +339,9 @@ mod tests {
         let Place::Sentinels { sentinels, master, as_server } = address.0 else { panic!() };
         assert_eq!(sentinels.iter().map(|one| one.addr().to_string()).collect::<Vec<_>>(), ["h1:26379", "h2:7"]);
         assert!(sentinels.iter().all(|one| login(one) == (None, None)));
-        assert_eq!((master.as_str(), login(&as_server), as_server.redis_settings().db()), ("my one", (None, Some("p".into())), 3));
+        assert_eq!(
+            (master.as_str(), login(&as_server), as_server.redis_settings().db()),
+            ("my one", (None, Some("p".into())), 3)
+        );
     }
 }

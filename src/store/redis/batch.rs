@@ -3,8 +3,12 @@
 //! A batch is what waits at the moment, never what may come: no timer, so a lone call is as fast as without. One batch
 //! travels at a time while the next one fills: on a busy server few large ones cost less than many small ones, and two calls of
 //! one lane keep their order.
+//!
+//! They keep it through an outage too. What waits while a batch is lost fails with it, unsent: a message that was given up is kept
+//! in the spool, and the next of its lane must not be in the store in front of it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use redis::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -24,6 +28,7 @@ pub(super) type Args = Vec<String>;
 
 struct Item {
     args: Args,
+    asked: Instant,
     answer: oneshot::Sender<Result<Value>>,
 }
 
@@ -44,7 +49,7 @@ impl Batcher {
     pub async fn submit(&self, args: Args) -> Answer {
         let (answer, waiting) = oneshot::channel();
         // A failure to send drops `answer`, which the waiting end tells.
-        let _ = self.queue.send(Item { args, answer }).await;
+        let _ = self.queue.send(Item { args, asked: Instant::now(), answer }).await;
         Answer(waiting)
     }
 }
@@ -61,17 +66,40 @@ impl Answer {
 
 async fn send_batches(link: Arc<Link>, verb: &'static Verb, prefix: String, mut queue: mpsc::Receiver<Item>) {
     let mut items = Vec::with_capacity(CAP);
+    // When the last batch that was lost was given up, and why.
+    let mut lost: Option<(Instant, StoreError)> = None;
     while queue.recv_many(&mut items, CAP).await > 0 {
-        send(&link, verb, &prefix, items.drain(..)).await;
+        if let Some((at, error)) = &lost {
+            fail(items.extract_if(.., |item| item.asked <= *at).map(|item| item.answer), error);
+        }
+        if items.is_empty() {
+            continue;
+        }
+        if let Err(error) = send(&link, verb, &prefix, items.drain(..)).await
+            && error.is_transient()
+        {
+            lost = Some((Instant::now(), error));
+        }
     }
 }
 
-async fn send(link: &Link, verb: &'static Verb, prefix: &str, items: impl Iterator<Item = Item>) {
+/// Sends a batch and hands the answers out; where there are none, each item is told why.
+async fn send(link: &Link, verb: &'static Verb, prefix: &str, items: impl Iterator<Item = Item>) -> Result<()> {
     let (args, answers): (Vec<_>, Vec<_>) = items.map(|item| (item.args, item.answer)).unzip();
     match call(link, verb, prefix, args).await {
-        Ok(values) => answers.into_iter().zip(values).for_each(|(answer, value)| drop(answer.send(Ok(value)))),
-        Err(error) => answers.into_iter().for_each(|answer| drop(answer.send(Err(copy(&error))))),
+        Ok(values) => {
+            answers.into_iter().zip(values).for_each(|(answer, value)| drop(answer.send(Ok(value))));
+            Ok(())
+        }
+        Err(error) => {
+            fail(answers.into_iter(), &error);
+            Err(error)
+        }
     }
+}
+
+fn fail(answers: impl Iterator<Item = oneshot::Sender<Result<Value>>>, error: &StoreError) {
+    answers.for_each(|answer| drop(answer.send(Err(copy(error)))));
 }
 
 /// Runs a batch script: one answer per item, in order.

@@ -1,10 +1,11 @@
 //! The connection: one multiplexed connection for commands, one for those that wait for replicas (where that is asked for)
-//! and one for wake-ups, remade together whenever one breaks.
+//! and one for wake-ups, remade together whenever one breaks. What leads to it is `address`'s.
 //!
-//! A keeper task owns both. While there is no connection, calls fail at once; while one is being made, they wait for it,
+//! A keeper task owns them. While there is no connection, calls fail at once; while one is being made, they wait for it,
 //! no longer than connecting may take. Every command has a time limit, after which it may or may not have been applied.
 //! A connection is given up on I/O errors, on a command that got no answer (a silent server keeps its socket open) and
-//! on a server that only reads (a failover left us on the old master). Reconnecting backs off up to a second, with jitter.
+//! on a server that only reads (a failover left us on the old master). That to a Cluster finds its way by itself and is given up
+//! with its wake-ups alone: one node's trouble is not the others'. Reconnecting backs off up to a second, with jitter.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,8 +15,9 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSubStream};
 use redis::{AsyncCommands, ErrorKind, RedisError, Value};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::address::{Address, Connection, Reached, config};
@@ -44,6 +46,17 @@ enum State {
     Down(Down),
 }
 
+impl State {
+    /// Whether a call need not wait for another one.
+    fn is_settled(&self) -> bool {
+        match self {
+            Self::Connecting => false,
+            Self::Up(up) => !up.broken.is_cancelled(),
+            Self::Down(_) => true,
+        }
+    }
+}
+
 /// A working connection.
 #[derive(Clone)]
 struct Up {
@@ -52,8 +65,8 @@ struct Up {
     waiting: MultiplexedConnection,
     /// Whether trouble with one server is no reason to give it up.
     mends_itself: bool,
-    /// Told by a call that found it broken.
-    broken: Arc<Notify>,
+    /// Cancelled by the call that finds it broken; nobody takes it from then on.
+    broken: CancellationToken,
 }
 
 /// Why there is no connection.
@@ -140,8 +153,8 @@ impl Link {
     /// Whether the server takes writes and is ours, and has the replicas that are asked for.
     pub async fn ping(&self) -> Result<()> {
         let mut up = self.up().await?;
-        let shards = timeout(COMMAND_LIMIT, remembered_shards(&mut up.connection, self.shards)).await;
-        up.judge("ping", shards)?;
+        let written = timeout(COMMAND_LIMIT, remember_shards(&mut up.connection, self.shards)).await;
+        up.judge("ping", written)?;
         if self.replicas.are_wanted() {
             let mut turn = self.replicas.turn().await;
             let enough = timeout(COMMAND_LIMIT, turn.look(&mut up.waiting)).await;
@@ -153,7 +166,7 @@ impl Link {
     /// The connection, or why there is none.
     async fn up(&self) -> Result<Up> {
         let mut state = self.state.clone();
-        let settled = timeout(CONNECT_LIMIT, state.wait_for(|s| !matches!(s, State::Connecting))).await;
+        let settled = timeout(CONNECT_LIMIT, state.wait_for(State::is_settled)).await;
         match settled.as_ref().map(|state| state.as_deref()) {
             Ok(Ok(State::Up(up))) => Ok(up.clone()),
             Ok(Ok(State::Down(why))) => Err(why.clone().into()),
@@ -168,7 +181,7 @@ impl Up {
     /// Has the connection remade, unless that is left to the connection itself.
     fn give_up(&self) {
         if !self.mends_itself {
-            self.broken.notify_one();
+            self.broken.cancel();
         }
     }
 
@@ -214,14 +227,23 @@ pub(super) fn of_server(name: &str, code: &str, detail: &str) -> StoreError {
     }
 }
 
-/// Sets the shard count where there is none yet and answers the one that holds. A write, so it also tells whether the
-/// server takes writes; it changes nothing once the count stands.
-async fn remembered_shards(connection: &mut Connection, shards: u16) -> redis::RedisResult<u16> {
+/// Sets the shard count where there is none yet. A write, so it also tells whether the server takes writes; it changes nothing
+/// once the count stands.
+async fn remember_shards(connection: &mut Connection, shards: u16) -> redis::RedisResult<()> {
+    connection.hset_nx::<_, _, _, bool>(META, SHARDS, shards).await.map(drop)
+}
+
+/// The shard count that holds; `shards` where there is none yet. A server that only reads is told here. One that is full refuses
+/// the write and serves all the same: nothing but the work that waits there makes room.
+async fn agreed_shards(connection: &mut Connection, shards: u16) -> redis::RedisResult<u16> {
     // One after the other: an error of a pipeline hides the server's own word.
-    let _: bool = connection.hset_nx(META, SHARDS, shards).await?;
+    let remembered = remember_shards(connection, shards).await;
     let kept: Option<u16> = connection.hget(META, SHARDS).await?;
-    // A server that was emptied between the two holds nothing that is laid out otherwise.
-    Ok(kept.unwrap_or(shards))
+    match (kept, remembered) {
+        (Some(kept), Err(error)) if error.code() == Some("OOM") => Ok(kept),
+        // A server that was emptied between the two holds nothing that is laid out otherwise.
+        (kept, remembered) => remembered.map(|()| kept.unwrap_or(shards)),
+    }
 }
 
 /// Logs what an ack outlives under the server's own settings. Hosted servers may not tell them.
@@ -302,7 +324,7 @@ impl Keeper {
         self.wakeups.wake(Side::Out);
         loop {
             tokio::select! {
-                () = broken.notified() => return,
+                () = broken.cancelled() => return,
                 signal = signals.next() => match signal {
                     Some(signal) if signal.get_payload_bytes() == b"in" => self.wakeups.wake(Side::In),
                     Some(_) => self.wakeups.wake(Side::Out),
@@ -314,10 +336,10 @@ impl Keeper {
 
     async fn connect(&self) -> std::result::Result<(Up, PubSubStream), Down> {
         let Reached { mut connection, node, mut asked, mends_itself } = self.address.reach().await?;
-        let remembered = remembered_shards(&mut connection, self.shards).await?;
-        if remembered != self.shards {
+        let agreed = agreed_shards(&mut connection, self.shards).await?;
+        if agreed != self.shards {
             return Err(Down::Refused(format!(
-                "store.shards is {}, but the data in redis was laid out for {remembered}: set it back",
+                "store.shards is {}, but the data in redis was laid out for {agreed}: set it back",
                 self.shards
             )));
         }
@@ -328,6 +350,6 @@ impl Keeper {
         };
         let mut signals = node.get_async_pubsub().await?;
         signals.subscribe(WAKE).await?;
-        Ok((Up { connection, waiting, mends_itself, broken: Arc::default() }, signals.into_on_message()))
+        Ok((Up { connection, waiting, mends_itself, broken: CancellationToken::new() }, signals.into_on_message()))
     }
 }

@@ -1,5 +1,8 @@
 //! What the scripts answer, as each script's header says. Anything else is `Corrupt`.
+//!
+//! Values hold what members wrote: errors tell of which kind they are, and never what they say.
 
+use std::any::type_name;
 use std::time::Duration;
 
 use ::redis::{FromRedisValue, Value, from_redis_value};
@@ -7,12 +10,14 @@ use serde::de::DeserializeOwned;
 
 use super::connection::of_server;
 use crate::model::{Delivery, Lane, Message, MessageKey, RouteDigest, Session};
+use crate::store::json::from_json;
 use crate::store::share::Due;
 use crate::store::*;
 
 /// One value of a plain kind.
 pub(super) fn plain<T: FromRedisValue>(value: Value) -> Result<T> {
-    from_redis_value(value).map_err(|e| StoreError::Corrupt(e.to_string()))
+    let found = kind(&value);
+    from_redis_value(value).map_err(|_| StoreError::Corrupt(format!("{found} that is no {}", type_name::<T>())))
 }
 
 /// An array.
@@ -29,7 +34,6 @@ fn tuple<const N: usize>(value: Value) -> Result<[Value; N]> {
     <[Value; N]>::try_from(values).map_err(|v| StoreError::Corrupt(format!("{} values instead of {N}", v.len())))
 }
 
-/// Values hold what members wrote: errors tell their kind only.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Nil => "nothing",
@@ -44,15 +48,11 @@ fn milliseconds(value: Value) -> Result<Duration> {
     Ok(Duration::from_millis(plain::<u64>(value)?))
 }
 
-fn json<T: DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|e| StoreError::Corrupt(format!("stored JSON: {e}")))
-}
-
 /// The JSON behind an entry's header line.
 fn body<T: DeserializeOwned>(entry: Value) -> Result<T> {
     let entry: String = plain(entry)?;
     let (_, text) = entry.split_once('\n').ok_or_else(|| StoreError::Corrupt("an entry without its header".into()))?;
-    json(text)
+    from_json(text)
 }
 
 /// An item's answer: a word, alone or with more behind it. An item that failed by itself says so here.
@@ -160,7 +160,7 @@ fn child(delivery_id: String, text: &str) -> Result<Child> {
     let mut part = || parts.next().ok_or_else(|| StoreError::Corrupt("a push without its state".into()));
     let (at, lane, state) = (part()?, part()?, part()?);
     let at = at.parse().map_err(|_| StoreError::Corrupt("a push without its time".into()))?;
-    Ok(Child { delivery_id, lane: Lane::from_encoded(lane), state: json(state)?, at })
+    Ok(Child { delivery_id, lane: Lane::from_encoded(lane), state: from_json(state)?, at })
 }
 
 /// Of `operate.lua`.
@@ -227,8 +227,8 @@ fn remembered(turns: Value, vars: Value, forgotten: Value) -> Result<Remembered>
     let turns = part(turns)?;
     let found = turns.is_some();
     let session = Session {
-        turns: turns.map_or_else(|| Ok(Vec::new()), |text| json(&text))?,
-        vars: part(vars)?.map_or_else(|| Ok(Default::default()), |text| json(&text))?,
+        turns: turns.map_or_else(|| Ok(Vec::new()), |text| from_json(&text))?,
+        vars: part(vars)?.map_or_else(|| Ok(Default::default()), |text| from_json(&text))?,
     };
     Ok(Remembered { session, found, forgotten: plain::<Option<i64>>(forgotten)?.unwrap_or(0) })
 }
@@ -303,8 +303,8 @@ pub(super) fn settled(value: Value, lease: &Lease) -> Result<Settled> {
     }
 }
 
-/// Of `renew.lua` and `mute.lua`.
-pub(super) fn renewed(value: Value) -> Result<bool> {
+/// Of `renew.lua`, `tune.lua`, `note_change.lua`, `advance_task.lua` and `revise.lua`.
+pub(super) fn yes_or_no(value: Value) -> Result<bool> {
     match value {
         Value::Int(1) => Ok(true),
         Value::Int(0) => Ok(false),
@@ -323,7 +323,7 @@ pub(super) fn waiting(value: Value) -> Result<Option<Waiting>> {
         key: MessageKey::from_encoded(key),
         received_at: plain(received)?,
         expires_at: plain(expires)?,
-        reply_to: json(&plain::<String>(reply_to)?)?,
+        reply_to: from_json(&plain::<String>(reply_to)?)?,
         answers: plain(answers)?,
     }))
 }
@@ -378,4 +378,31 @@ pub(super) fn journal(value: Value, shard: u16) -> Result<Option<JournalBatch>> 
     let lines: Vec<String> = plain(lines)?;
     let batch = JournalBatch { shard, from: plain(from)?, count: lines.len(), lines };
     Ok((batch.count > 0).then_some(batch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_cannot_be_read_is_not_quoted() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let head = |entry| {
+            let fixed = [Value::Int(0), Value::Int(0), Value::Nil, Value::Nil, Value::Int(0)];
+            Value::Array([text("shop:chat:u"), text("lease"), entry].into_iter().chain(fixed).collect())
+        };
+        let foreign = [
+            text("hunter2"),
+            text("r1 0 0 shop:chat:u:m\n\"hunter2\""),
+            text("r1 0 0 shop:chat:u:m\n{\"request_id\":[\"hunter2\"]}"),
+            Value::BulkString(b"hunter2\n\xff".to_vec()),
+            Value::Array(vec![text("hunter2")]),
+        ];
+        for entry in foreign {
+            let error = message(head(entry)).expect_err("it is none of ours");
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
+        let error = plain::<u64>(text("hunter2")).expect_err("no number");
+        assert_eq!(error.to_string(), "the store answered nonsense: a text that is no u64");
+    }
 }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::batch::Args;
-use crate::model::{Delivery, Lane, MessageKey, encode as encoded, millis, since};
+use crate::model::{Delivery, Lane, encode as encoded, millis, since};
+use crate::store::json::to_json;
 use crate::store::share::{Due, REPLIES_A_PUSH};
 use crate::store::*;
 
@@ -22,23 +21,12 @@ pub(super) fn ttl(duration: Duration) -> String {
     ms(duration.max(Duration::from_millis(1)))
 }
 
-fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|e| StoreError::Corrupt(format!("can't be written as JSON: {e}")))
-}
-
 /// The side's word in key names and in wake-ups.
 pub(super) fn side(side: Side) -> &'static str {
     match side {
         Side::In => "in",
         Side::Out => "out",
     }
-}
-
-/// The chat's lane of a message: P2 hangs on it that replies go nowhere else.
-pub(super) fn chat_lane(key: &MessageKey) -> Lane {
-    let text = key.as_str();
-    let end = text.match_indices(':').nth(1).map_or(text.len(), |(at, _)| at);
-    Lane::from_encoded(&text[..end])
 }
 
 /// For `enqueue.lua`. A message ages from when the gateway took it, by the gateway's clock; how much of its time is
@@ -56,7 +44,7 @@ pub(super) fn arrival(arrival: &Arrival, shard_limit: u64) -> Result<Args> {
         arrival.depth_limit.to_string(),
         shard_limit.to_string(),
         flag(arrival.repeated).to_owned(),
-        json(message)?,
+        to_json(message)?,
     ])
 }
 
@@ -86,11 +74,12 @@ pub(super) fn commit(commit: &Commit) -> Result<Args> {
     let late = commit.await_late.as_ref();
     let [late_ttl, late_received, late_expires, late_reply_to] = match late {
         Some(ticket) => {
-            [ttl(ticket.ttl), ticket.received_at.to_string(), ticket.expires_at.to_string(), json(&ticket.reply_to)?]
+            [ttl(ticket.ttl), ticket.received_at.to_string(), ticket.expires_at.to_string(), to_json(&ticket.reply_to)?]
         }
         None => Default::default(),
     };
-    let chat = chat_lane(&commit.key);
+    // P2 hangs on it that replies go nowhere else.
+    let chat = commit.key.chat_lane();
     let mut args = vec![
         commit.lease.lane.as_str().into(),
         commit.lease.id.clone(),
@@ -126,7 +115,7 @@ pub(super) fn knock(knock: &Knock) -> Args {
 fn exchange(exchange: Option<&Exchange>) -> Result<[String; 6]> {
     let Some(Exchange { key, session, keep, forgotten, line }) = exchange else { return Ok(Default::default()) };
     let line = line.as_ref().map(Line::to_string).unwrap_or_default();
-    let (turns, vars) = (json(&session.turns)?, json(&session.vars)?);
+    let (turns, vars) = (to_json(&session.turns)?, to_json(&session.vars)?);
     Ok([key.as_str().to_owned(), ttl(*keep), turns, vars, forgotten.to_string(), line])
 }
 
@@ -190,7 +179,7 @@ fn replies_and_lines(args: &mut Args, lane: &Lane, replies: &[Delivery], lines: 
     for delivery in replies {
         let Delivery { id, expires_at, route, received_at, push, .. } = delivery;
         let push = if push.is_some() { " push" } else { "" };
-        args.push(format!("{id} {expires_at} {} {received_at}{push}\n{}", route.as_str(), json(delivery)?));
+        args.push(format!("{id} {expires_at} {} {received_at}{push}\n{}", route.as_str(), to_json(delivery)?));
     }
     args.extend(lines.iter().map(Line::to_string));
     Ok(())
@@ -217,7 +206,7 @@ pub(super) fn new_push(push: &NewPush, shard_limit: u64) -> Result<Args> {
         push.lane.as_str().into(),
         encoded(&push.task_id),
         push.delivery_id.clone(),
-        json(&state)?,
+        to_json(&state)?,
         ttl(push.keep),
         push.turn.weight.to_string(),
         ms(push.turn.head_start),
@@ -231,7 +220,7 @@ pub(super) fn new_push(push: &NewPush, shard_limit: u64) -> Result<Args> {
 /// As `shared/push.lua` reads it; blank where nothing changes.
 fn child(change: Option<&ChildChange>) -> Result<String> {
     let Some(ChildChange { task_id, delivery_id, state }) = change else { return Ok(String::new()) };
-    Ok(format!("{}\t{delivery_id}\t{}", encoded(task_id), json(state)?))
+    Ok(format!("{}\t{delivery_id}\t{}", encoded(task_id), to_json(state)?))
 }
 
 /// For `revise.lua`.
@@ -286,14 +275,6 @@ pub(super) fn lease(of: Side, lease: &Lease, span: Duration) -> Args {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_message_is_answered_in_its_own_chat() {
-        for (chat, sender) in [("chat", "u"), ("a:b", "u:v"), ("", ""), ("群{1}", "u")] {
-            let key = MessageKey::new("app", chat, sender, "m:1");
-            assert_eq!(chat_lane(&key), Lane::of_chat("app", chat));
-        }
-    }
 
     #[test]
     fn times_stay_within_what_redis_takes() {

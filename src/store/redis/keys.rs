@@ -1,8 +1,9 @@
 //! The keys in Redis (contract, section 6).
 //!
-//! Everything of one shard begins with `wg:{NN}:`, so one script on one slot is one atomic step, on a single Redis and
-//! on a Cluster alike. Scripts get that prefix as their only key and build the names from it in `lua/shared/keys.lua`,
-//! the one place that spells them. `<lane>` and `<key>` come percent-encoded from [`crate::model`].
+//! Everything of one shard begins with `wg:{NN}:`: a script touches the keys of one hash tag alone, which is one slot where there is a
+//! Cluster (no gateway speaks to one yet: `config` refuses its addresses). Scripts get that prefix as their only key and build the
+//! names from it in `lua/shared/keys.lua`, the one place that spells them. `<lane>` and `<key>` come percent-encoded from
+//! [`crate::model`].
 //!
 //! | key after `wg:{NN}:` | kind | holds |
 //! | --- | --- | --- |

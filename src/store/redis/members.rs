@@ -118,7 +118,7 @@ impl Members for RedisStore {
     }
 
     async fn admit(&self, knock: Knock) -> Result<Admitted> {
-        let lane = encode::chat_lane(&knock.key);
+        let lane = knock.key.chat_lane();
         decode::admitted(self.single(&scripts::ADMIT, &lane, encode::knock(&knock)).await?)
     }
 }

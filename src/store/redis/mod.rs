@@ -1,4 +1,4 @@
-//! The Redis store: one Lua script per verb and shard, over one multiplexed connection.
+//! The Redis store: one Lua script per verb and shard, over one multiplexed connection to a server or a Cluster.
 //!
 //! Several gateways may share it: every step is atomic on the server, and the server's clock is the only one. What an
 //! answer survives is up to the server: with AOF `always` it is on its disk. Keys may vanish at any time (an operator, an
@@ -266,7 +266,7 @@ impl Store for RedisStore {
 
     async fn renew(&self, side: Side, leases: Vec<Lease>, lease: Duration) -> Result<Vec<bool>> {
         let items = leases.iter().map(|l| (&l.lane, encode::lease(side, l, lease))).collect();
-        self.grouped(&scripts::RENEW, items).await?.into_iter().map(decode::renewed).collect()
+        self.grouped(&scripts::RENEW, items).await?.into_iter().map(decode::yes_or_no).collect()
     }
 
     async fn release(&self, side: Side, leases: Vec<Lease>, pause: Duration) -> Result<()> {
@@ -305,12 +305,12 @@ impl Store for RedisStore {
     async fn tune(&self, tuning: Tuning) -> Result<()> {
         let value = self.single(&scripts::TUNE, &tuning.lane, encode::tuning(&tuning)).await?;
         self.wakeups.wake(Side::Out);
-        decode::renewed(value).map(drop)
+        decode::yes_or_no(value).map(drop)
     }
 
     async fn note_change(&self, change: Line) -> Result<()> {
         let value = self.single(&scripts::NOTE_CHANGE, &change.key.chat_lane(), vec![change.to_string()]).await?;
-        decode::renewed(value).map(drop)
+        decode::yes_or_no(value).map(drop)
     }
 
     async fn operate(&self, operation: Operation) -> Result<Operated> {
@@ -360,17 +360,14 @@ impl Store for RedisStore {
         (0..).zip(answers).filter_map(|(shard, value)| decode::journal(value, shard).transpose()).collect()
     }
 
-    async fn trim_journal(&self, batch: &JournalBatch) -> Result<()> {
-        self.rotate_journal(batch, Vec::new()).await.map(drop)
-    }
-
     async fn rotate_journal(&self, batch: &JournalBatch, keep: Vec<String>) -> Result<bool> {
-        let (Some(shard), Some(first)) = (self.shards.get(usize::from(batch.shard)), batch.lines.first()) else {
+        let ends = batch.lines.first().zip(batch.lines.last());
+        let Some((shard, (first, last))) = self.shards.get(usize::from(batch.shard)).zip(ends) else {
             return Ok(false);
         };
-        let mut args = vec![batch.from.to_string(), batch.count.to_string(), first.clone()];
+        let mut args = vec![batch.from.to_string(), batch.count.to_string(), first.clone(), last.clone()];
         args.extend(keep);
-        Ok(decode::plain::<u8>(self.link.run(&scripts::TRIM_JOURNAL, &shard.prefix, &args).await?)? == 1)
+        decode::plain(self.link.run(&scripts::TRIM_JOURNAL, &shard.prefix, &args).await?)
     }
 
     async fn depth(&self) -> Result<Depth> {

@@ -17,7 +17,7 @@ impl RedisStore {
 
     async fn advance_task(&self, progress: &TaskProgress) -> Result<()> {
         let args = [progress.cursor.to_string(), u8::from(progress.done).to_string()];
-        decode::renewed(self.on_task(&scripts::ADVANCE_TASK, &progress.task_id, &args).await?).map(drop)
+        decode::yes_or_no(self.on_task(&scripts::ADVANCE_TASK, &progress.task_id, &args).await?).map(drop)
     }
 }
 
@@ -42,7 +42,7 @@ impl Pushes for RedisStore {
     }
 
     async fn revise(&self, revision: Revision) -> Result<bool> {
-        decode::renewed(self.single(&scripts::REVISE, &revision.lane, encode::revision(&revision)?).await?)
+        decode::yes_or_no(self.single(&scripts::REVISE, &revision.lane, encode::revision(&revision)?).await?)
     }
 
     async fn task(&self, task_id: &str) -> Result<Option<TaskStatus>> {

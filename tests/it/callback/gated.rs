@@ -15,7 +15,7 @@ use wecom_gateway::store::embedded::EmbeddedStore;
 use wecom_gateway::store::{
     Answered, Arrival, Begin, Begun, ChatStatus, Claimed, ClaimedMessage, ClaimedReply, Commit, Committed, Depth,
     Enqueued, JournalBatch, LateAnswer, Lease, Line, Members, Note, NoteWrite, Noted, Operated, Operation, Pushes,
-    Remembered, Result, Settle, Settled, SharedStore, Side, Store, StoreError, Tuning, Waiting, Wakeups,
+    Remembered, Result, Settle, Settled, SharedStore, Side, Spool, Store, StoreError, Tuning, Waiting, Wakeups,
 };
 use wecom_gateway::telemetry::{Metrics, Spans};
 
@@ -107,6 +107,11 @@ impl Bare {
     }
 
     pub async fn with(shape: impl FnOnce(Scenario) -> Scenario) -> Self {
+        Self::beside(None, shape).await
+    }
+
+    /// With a spool that nothing replays.
+    pub async fn beside(spool: Option<Arc<Spool>>, shape: impl FnOnce(Scenario) -> Scenario) -> Self {
         let fake = FakeWeCom::start(Options::default()).await.unwrap();
         let scenario = shape(every_kind(&fake, Scenario::new(&fake).unwrap()));
         let settings = wecom_gateway::config::load(&scenario.write().unwrap()).unwrap();
@@ -114,7 +119,7 @@ impl Bare {
         let store = Gated::new(inner);
         let metrics = Arc::new(Metrics::default());
         let alarms = Alarms::unheard(metrics.clone());
-        let intake = Intake::new(store.clone(), None, alarms, metrics.clone());
+        let intake = Intake::new(store.clone(), spool, alarms, metrics.clone());
         let router = Ingress::new(
             InForce::new(settings).unwrap(),
             intake,

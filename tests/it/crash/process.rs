@@ -63,6 +63,13 @@ impl Gateway {
         Self::of(shell, config, None).await
     }
 
+    /// As [`Gateway::start`], one that trusts the certificates of this file alone.
+    pub async fn start_trusting(certificates: &Path, config: &Path) -> Result<Self, Ended> {
+        let mut command = Command::new(BINARY);
+        command.env("SSL_CERT_FILE", certificates);
+        Self::of(command, config, None).await
+    }
+
     async fn of(mut command: Command, config: &Path, trap: Option<&str>) -> Result<Self, Ended> {
         command
             .arg("serve")

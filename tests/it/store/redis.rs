@@ -1,7 +1,8 @@
 //! The contract on Redis, on one shard, on four and on a Cluster ([`cluster`]), and what only a server can do to a store: go away
-//! ([`outages`]), keep their leases ([`leases`]), lose answers ([`lost`]), have replicas ([`replicas`]), change places ([`sentinel`]),
-//! forget, hold foreign data, serve several gateways.
+//! ([`outages`]), keep their leases ([`leases`]), lose answers ([`lost`], [`behind`]), have replicas ([`replicas`]), change places
+//! ([`sentinel`]), forget, hold foreign data, serve several gateways.
 
+mod behind;
 mod cluster;
 mod leases;
 mod lost;
@@ -370,4 +371,56 @@ async fn the_count_of_what_waits_heals() {
     assert_eq!(next(4).await, Enqueued::StoreFull);
     let _: u64 = server.command(&["DEL", "wg:{00}:waiting:recounted"]).await;
     assert_eq!((next(4).await, next(5).await), (Enqueued::Stored, Enqueued::StoreFull));
+}
+
+/// As after a failover that lost the last lines: the first one is where it was, and others came in the place of the lost.
+#[tokio::test]
+async fn lines_in_the_place_of_lost_ones_are_not_trimmed() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    let accept = async |numbers: std::ops::Range<usize>| {
+        for n in numbers {
+            enqueue(&store, arrival("chat", "u", &format!("m{n}"), &format!("r{n}"))).await;
+        }
+    };
+    accept(0..5).await;
+    let read = store.read_journal(5).await.expect("journal").remove(0);
+    let _: () = server.command(&["LTRIM", "wg:{00}:journal", "0", "2"]).await;
+    accept(5..7).await;
+    store.trim_journal(&read).await.expect("trim");
+    assert!(!store.rotate_journal(&read, read.lines[..1].to_vec()).await.expect("rotate"));
+    let left: Vec<String> = entries(&store).await.into_iter().map(|entry| entry.line.request_id).collect();
+    assert_eq!(left, ["r0", "r1", "r2", "r5", "r6"]);
+    // What is left is a batch as any other.
+    let read = store.read_journal(5).await.expect("journal").remove(0);
+    store.trim_journal(&read).await.expect("trim");
+    assert_eq!(entries(&store).await, []);
+}
+
+/// What stands where our values should may be anything that a member wrote: errors tell its kind alone.
+#[tokio::test]
+async fn what_cannot_be_read_is_not_quoted() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    let foreign: [&[&str]; 5] = [
+        &["HSET", "wg:{00}:session:shop:chat:u", "turns", r#"["hunter2"]"#],
+        &["HSET", "wg:{00}:chat:shop:chat", "weight", "hunter2"],
+        &["HSET", "wg:{task:t}", "app", "shop", "digest", "d", "total", "hunter2", "cursor", "0"],
+        &["HSET", "wg:{00}:late:r1", "chat", "shop:chat", "key", "shop:chat:u:m", "received", "0", "expires", "0"],
+        &["HSET", "wg:{00}:late:r1", "reply_to", r#"{"response_url":["hunter2"]}"#],
+    ];
+    for command in foreign {
+        let _: ::redis::Value = server.command(command).await;
+    }
+    let answers = [
+        store.session(&SessionKey::of_sender(APP, "chat", "u")).await.map(drop),
+        store.chats(vec![lane("chat")]).await.map(drop),
+        store.pushes().task("t").await.map(drop),
+        store.waiting(&lane("chat"), "r1").await.map(drop),
+    ];
+    for answer in answers {
+        let error = answer.expect_err("it is none of ours");
+        assert!(matches!(error, StoreError::Corrupt(_)), "{error:?}");
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+    }
 }

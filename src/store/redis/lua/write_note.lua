@@ -5,5 +5,7 @@ if ARGV[3] ~= '' then
   if redis.call('GET', lock) ~= ARGV[3] then return 0 end
   redis.call('DEL', lock)
 end
+-- Takes no memory, so that a full server can be drained (see shared/batch.lua): without its token nothing leaves.
+redis.call('DEL', KEYS[1])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1

@@ -140,6 +140,54 @@ async fn a_full_server_takes_nothing_more_and_can_be_drained() {
     assert!(matches!(settled, Settled::Next(_, Some(Begun::Go))), "{settled:?}");
 }
 
+/// Also by whoever has to connect first, with scripts that the server does not know: nothing else would make room.
+#[tokio::test]
+async fn a_full_server_is_drained_over_new_connections_too() {
+    let server = RedisServer::spawn(&[]);
+    let store = open(&server, 1);
+    queue_texts(&store, "chat", &["a", "b"]).await;
+    for n in 1..=2 {
+        enqueue(&store, arrival("chat", &format!("u{n}"), &format!("m{n}"), &format!("r{n}"))).await;
+    }
+    for full in [&["CONFIG", "SET", "maxmemory", "1"][..], &["SCRIPT", "FLUSH"]] {
+        let _: () = server.command(full).await;
+    }
+    let _: u64 = server.command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+    for store in [store.clone(), open(&server, 1)] {
+        // The first call finds that its connection is gone.
+        let claimed = patiently(async {
+            loop {
+                match store.claim_messages(1, LONG).await {
+                    Ok(claimed) => return claimed,
+                    Err(_) => pass(Duration::from_millis(20)).await,
+                }
+            }
+        });
+        let claimed = claimed.await.items.pop().expect("a message waits");
+        assert_eq!(store.renew(Side::In, vec![claimed.lease.clone()], LONG).await.expect("renew"), [true]);
+        assert_eq!(finish(&store, commit(&claimed, vec![])).await, Committed::Done);
+        send(&store, Fate::Delivered).await;
+        let head = store.claim_replies(1, LONG).await.expect("claim").items.pop();
+        store
+            .release(Side::Out, head.map(|head| head.lease).into_iter().collect(), Duration::ZERO)
+            .await
+            .expect("release");
+        store.trim_journal(&store.read_journal(3).await.expect("journal").remove(0)).await.expect("trim");
+        // Without a token some deliveries do not leave.
+        let note = Note::token("ww", &claimed.message.request_id);
+        assert!(store.lock_note(&note, "me", LONG).await.expect("lock"));
+        let write = NoteWrite { note, value: Secret::new("token"), ttl: LONG, owner: Some("me".into()) };
+        assert!(store.write_note(write).await.expect("write"));
+        is_unavailable(&store).await;
+        let error = store.ping().await.expect_err("it takes nothing new");
+        assert!(error.is_transient(), "{error:?}");
+    }
+    assert_eq!(store.depth().await.expect("depth").waiting, 0);
+    let _: () = server.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    recovered(&store).await;
+    whole_way(&store, "r3").await;
+}
+
 /// Answers within the limit, only late: nothing is given up, nothing done twice.
 #[tokio::test]
 async fn a_slow_server_is_waited_for() {

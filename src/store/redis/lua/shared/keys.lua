@@ -1,5 +1,5 @@
 -- Every key name of a shard, in one place; keys.rs says what each key holds.
--- KEYS[1] is the shard's prefix, `wg:{NN}:`: a name on the shard's slot, so a cluster routes by it.
+-- KEYS[1] is the shard's prefix, `wg:{NN}:`: a name on the shard's slot, so a Cluster would route by it.
 local P = KEYS[1]
 local WAKE = 'wg:wake'
 local K = {
