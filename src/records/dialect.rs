@@ -35,6 +35,8 @@ pub(super) enum Use {
     Write,
     /// Questions.
     Read,
+    /// What changes the tables.
+    Shape,
 }
 
 impl Dialect {
@@ -63,12 +65,14 @@ impl Dialect {
             // FULL, not NORMAL: in WAL mode NORMAL may lose the last transactions when the machine dies, and by then their
             // lines are trimmed from the journal. One sync a flush is cheap. The page cache (negative: KiB) is the
             // writer's because two indices are by digest and msg_id: hit at random.
-            (Self::Sqlite, Use::Write) => {
+            (Self::Sqlite, Use::Write | Use::Shape) => {
                 &["PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA cache_size = -32768"]
             }
             (Self::Sqlite, Use::Read) => &["PRAGMA query_only = ON"],
             // No gap locks: whoever writes holds the lock of `lock` anyway.
             (Self::MySql, Use::Write | Use::Read) => &["SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"],
+            // It may take its time.
+            (Self::MySql, Use::Shape) => &[],
         }
     }
 
