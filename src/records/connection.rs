@@ -30,7 +30,7 @@ pub(super) async fn in_time<T>(work: impl Future<Output = Result<T, RecordsError
 /// So many connections at most; each is made when it is needed.
 pub(super) fn pool(dialect: Dialect, options: AnyConnectOptions, purpose: Use, most: u32) -> AnyPool {
     let pool = AnyPoolOptions::new().max_connections(most).acquire_timeout(WAIT).max_lifetime(None);
-    let pool = pool.idle_timeout(None);
+    let pool = pool.idle_timeout(dialect.idle_for());
     let greet = pool.after_connect(move |connection, _| Box::pin(greet(connection, dialect, purpose)));
     greet.connect_lazy_with(options)
 }

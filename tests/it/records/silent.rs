@@ -49,6 +49,22 @@ async fn unlock(mut locking: MySqlConnection) {
     locking.execute("UNLOCK TABLES").await.expect("unlocks");
 }
 
+/// No end of the connection reaches the server, as when the machine loses its power: it must end the transaction by itself.
+#[tokio::test]
+async fn a_gateway_that_dies_silently_in_a_flush_does_not_keep_the_others_from_writing() {
+    let (database, proxy, dies) = behind_a_proxy().await;
+    let lives = Records::open(&database.url()).await.expect("opens");
+    // The first statement behind the lock of all who write; of two messages it is not prepared yet, so it is sent.
+    proxy.arm(b"SELECT id, digest FROM messages", Fault::Hang);
+    let flush = [life(2, "dead"), life(5, "dead")].concat();
+    let (written, ()) = tokio::join!(dies.write(flush), async {
+        proxy.struck(1).await;
+        writes_again(&lives, 3).await;
+    });
+    assert!(written.is_err_and(|error| error.is_transient()));
+    writes_again(&dies, 2).await;
+}
+
 #[tokio::test]
 async fn a_connection_that_hangs_is_given_up_with_its_work() {
     let (_database, proxy, records) = behind_a_proxy().await;
