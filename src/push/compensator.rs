@@ -151,6 +151,7 @@ impl Compensator {
             return Ok(0);
         }
         let first = self.in_force.settings().push.compensate_after;
+        self.telemetry.health.tick(NAME);
         let held = self.records.hold_unknown(now, first, HOLD, AT_ONCE).await?;
         for held in held.iter().take_while(|_| !stop.is_cancelled()) {
             crash::point(Point::Looking);
@@ -164,6 +165,7 @@ impl Compensator {
 
     /// Looks at one.
     async fn look(&self, held: &Held) -> Result<(), RecordsError> {
+        self.telemetry.health.tick(NAME);
         let Some(known) = self.records.delivery(&held.delivery).await? else { return Ok(()) };
         if known.operated || known.item.state != Outcome::Unknown.as_str() {
             return Ok(());
@@ -234,6 +236,7 @@ impl Compensator {
             // Before it is written: a death in between calls twice, not never.
             self.telemetry.alarms.raise(Alarm::of_chat(Kind::PushUnknown, &item.app, &item.chat, &detail));
         }
+        self.telemetry.health.tick(NAME);
         self.records.looked(look.held, now_ms(), &look.line(act)).await?;
         self.says(look, act);
         Ok(())

@@ -31,7 +31,7 @@ impl Records {
     /// it has nothing.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`], [`RecordsError::Migrate`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`], [`RecordsError::Migrate`].
     pub async fn archived(
         &self,
         session: &SessionKey,
@@ -44,7 +44,7 @@ impl Records {
         );
         let name = digest(session.as_str());
         let rows = rows.bind(&name[..]).bind(after).bind(i64::try_from(most.max(1)).unwrap_or(i64::MAX));
-        let rows = rows.fetch_all(self.reading().await?).await?;
+        let rows = self.ask(rows).await?;
         let (mut newest_first, mut vars) = (Vec::new(), None);
         for row in &rows {
             let turns: Vec<SessionTurn> = serde_json::from_str(row.try_get("turns")?).unwrap_or_default();

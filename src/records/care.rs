@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::{AnyConnection, QueryBuilder, Row as _};
 
+use super::connection::in_time;
 use super::dialect::Dialect;
 use super::trail::{DeliveryRow, Digest, Recorded, Step};
 use super::write::{Numbers, Parts, ROWS, push_in};
@@ -87,10 +88,10 @@ impl Records {
     /// How many pushes are unknown now.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`], [`RecordsError::Migrate`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`], [`RecordsError::Migrate`].
     pub async fn unknown_pushes(&self) -> Result<Unknowns, RecordsError> {
         let row = sqlx::query("SELECT COUNT(*) AS known, COUNT(due) AS waiting, MIN(due) AS due FROM unknown_pushes");
-        let row = row.fetch_one(self.reading().await?).await?;
+        let row = self.ask(row).await?.pop().ok_or(sqlx::Error::RowNotFound)?;
         let count = |name| row.try_get::<i64, _>(name).map(|count| u64::try_from(count).unwrap_or(0));
         let (known, looked_after) = (count("known")?, count("waiting")?);
         Ok(Unknowns { looked_after, for_a_person: known.saturating_sub(looked_after), due: row.try_get("due")? })
@@ -100,7 +101,7 @@ impl Records {
     /// after they ended. Whatever asks at once, from whatever process: each is held by one.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`], [`RecordsError::Migrate`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`], [`RecordsError::Migrate`].
     pub async fn hold_unknown(
         &self,
         now: i64,
@@ -108,13 +109,17 @@ impl Records {
         hold: Duration,
         most: u32,
     ) -> Result<Vec<Held>, RecordsError> {
-        let until = now.saturating_add(millis(hold));
+        let ended_by = now.saturating_sub(millis(first));
+        in_time(self.hold(now, ended_by, now.saturating_add(millis(hold)), most)).await
+    }
+
+    /// Holds, until `until`, those that are due, and ended by `ended_by` where nobody looked at them yet.
+    async fn hold(&self, now: i64, ended_by: i64, until: i64, most: u32) -> Result<Vec<Held>, RecordsError> {
         // No lock of all who write: it is not about what follows from lines.
-        self.up_to_date().await?;
-        let mut tx = self.writer.begin_with(self.dialect.begin()).await?;
+        let mut tx = self.transaction().await?;
         let mut due = QueryBuilder::new("SELECT delivery, looks, repeat_until FROM unknown_pushes WHERE due <= ");
         due.push_bind(now).push(" AND held_until <= ").push_bind(now).push(" AND (looks > 0 OR due <= ");
-        due.push_bind(now.saturating_sub(millis(first))).push(") ORDER BY due LIMIT ").push_bind(i64::from(most));
+        due.push_bind(ended_by).push(") ORDER BY due LIMIT ").push_bind(i64::from(most));
         due.push(self.dialect.skip_locked());
         let rows = due.build().fetch_all(&mut *tx).await?;
         let held: Result<Vec<Held>, sqlx::Error> = rows
@@ -143,13 +148,16 @@ impl Records {
     /// Writes what a look came to, and lets the row go.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`]; nothing was written then, and the row is free when its time is over.
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`]; nothing was written then, and the row is free when its time is over.
     pub async fn looked(&self, held: &Held, at: i64, line: &Line) -> Result<(), RecordsError> {
-        let mut tx = self.writing().await?;
-        self.write_in(&mut tx, Recorded::parse(&format!("{at}\t{line}")).into_iter().collect(), None).await?;
-        let free = sqlx::query("UPDATE unknown_pushes SET held_until = 0 WHERE delivery = ? AND held_until = ?");
-        free.bind(&held.delivery).bind(held.until).execute(&mut *tx).await?;
-        Ok(tx.commit().await?)
+        in_time(async {
+            let mut tx = self.writing().await?;
+            self.write_in(&mut tx, Recorded::parse(&format!("{at}\t{line}")).into_iter().collect(), None).await?;
+            let free = sqlx::query("UPDATE unknown_pushes SET held_until = 0 WHERE delivery = ? AND held_until = ?");
+            free.bind(&held.delivery).bind(held.until).execute(&mut *tx).await?;
+            tx.commit().await
+        })
+        .await
     }
 }
 

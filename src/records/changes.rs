@@ -67,7 +67,7 @@ impl Records {
     /// What was changed, newest first.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`], [`RecordsError::Cursor`].
     pub async fn changes(
         &self,
         of: &Changes,
@@ -87,7 +87,7 @@ impl Records {
             sql.push(" AND at >= ").push_bind(from);
         }
         sql.push(" ORDER BY at DESC, id DESC LIMIT ").push_bind(i64::from(limit) + 1);
-        let rows = sql.build().fetch_all(self.reading().await?).await?;
+        let rows = self.ask(sql.build()).await?;
         let found: Vec<(i64, ChangeItem)> = rows.iter().map(found).collect::<Result<_, _>>()?;
         Ok(Page::cut(found, limit as usize, |(at, item)| (*at, item.id.clone())).map(|(_, item)| item))
     }

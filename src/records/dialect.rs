@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf, absolute};
 use std::str::FromStr;
+use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sqlx::ConnectOptions;
@@ -35,6 +36,8 @@ pub(super) enum Use {
     Write,
     /// Questions.
     Read,
+    /// What changes the tables.
+    Shape,
 }
 
 impl Dialect {
@@ -63,12 +66,30 @@ impl Dialect {
             // FULL, not NORMAL: in WAL mode NORMAL may lose the last transactions when the machine dies, and by then their
             // lines are trimmed from the journal. One sync a flush is cheap. The page cache (negative: KiB) is the
             // writer's because two indices are by digest and msg_id: hit at random.
-            (Self::Sqlite, Use::Write) => {
+            (Self::Sqlite, Use::Write | Use::Shape) => {
                 &["PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA cache_size = -32768"]
             }
             (Self::Sqlite, Use::Read) => &["PRAGMA query_only = ON"],
             // No gap locks: whoever writes holds the lock of `lock` anyway.
-            (Self::MySql, Use::Write | Use::Read) => &["SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"],
+            //
+            // A gateway whose machine or network dies in a transaction would keep that lock for `wait_timeout`, which is hours by
+            // default; one that lives is never silent in a transaction for longer than a call may take. The others end a wait for a
+            // lock before its call is given up: a server does not notice that, so such statements would gather there.
+            (Self::MySql, Use::Write | Use::Read) => &[
+                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+                "SET SESSION wait_timeout = 30, lock_wait_timeout = 10, innodb_lock_wait_timeout = 20",
+            ],
+            // It may take its time.
+            (Self::MySql, Use::Shape) => &[],
+        }
+    }
+
+    /// How long a connection that nobody uses is kept: a server that has to close it notes that as a fault.
+    pub(super) fn idle_for(self) -> Option<Duration> {
+        match self {
+            Self::Sqlite => None,
+            // Looked at that often, so it is twice that in the end, and still within `wait_timeout`.
+            Self::MySql => Some(Duration::from_secs(10)),
         }
     }
 

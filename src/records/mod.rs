@@ -7,17 +7,20 @@
 //! ([`trail`]), so neither a repeat nor another order changes them.
 //!
 //! SQLite by default, MySQL and MariaDB for several gateways; what differs stands in `dialect.rs`. A server may be away
-//! when a gateway starts: its tables are brought up to date by the first call that reaches it.
+//! when a gateway starts: its tables are brought up to date by the first call that reaches it (`tables.rs`). It may hang, too: no call
+//! waits for it for ever (`connection.rs`).
 
 mod archive;
 mod care;
 mod changes;
+mod connection;
 mod dialect;
 mod flusher;
 mod page;
 mod query;
 mod results;
 mod stats;
+mod tables;
 mod thinning;
 pub mod trail;
 mod write;
@@ -26,10 +29,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::any::{AnyConnectOptions, AnyPoolOptions, install_default_drivers};
+use sqlx::AnyPool;
+use sqlx::any::install_default_drivers;
 use sqlx::migrate::MigrateError;
-use sqlx::{Any, AnyPool, Executor, Transaction};
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 use tracing::warn;
 
 use crate::model::Secret;
@@ -37,6 +41,7 @@ use crate::zone::Zone;
 pub use archive::exchange;
 pub use care::{Care, Held, Unknowns};
 pub use changes::{ChangeItem, Changes};
+use connection::pool;
 use dialect::{Dialect, Use};
 pub use flusher::Flusher;
 pub use page::{Cursor, Page};
@@ -44,10 +49,10 @@ pub use query::{AwaitedPush, DeliveryItem, EndedDelivery, MessageItem, rfc3339};
 pub use results::PushResult;
 pub use stats::{ChatStats, Copies, CopyBatch, Figures, Hit, Latencies, Replies, RuleStats, Scope, Stats};
 
-/// How long a statement waits for another's lock, and a caller for a connection.
-const WAIT: Duration = Duration::from_secs(5);
 /// Connections for queries.
 const READERS: u32 = 4;
+/// How long a start waits for a server.
+const STARTS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why the records failed. No text of it holds a password.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +76,9 @@ pub enum RecordsError {
     /// A statement failed.
     #[error("the records can't be reached: {0}")]
     Sql(#[from] sqlx::Error),
+    /// The database, or who is in its way, took longer than a call waits.
+    #[error("the records did not answer in time")]
+    Slow,
     /// A list was asked to go on from a place that it never named.
     #[error("the cursor is none of ours")]
     Cursor,
@@ -86,6 +94,7 @@ impl RecordsError {
         };
         match self {
             Self::Sql(error) | Self::Migrate(MigrateError::Execute(error)) => of_sql(error),
+            Self::Slow => true,
             Self::Url | Self::Folder { .. } | Self::Migrate(_) | Self::Cursor => false,
         }
     }
@@ -100,30 +109,36 @@ pub struct Records {
     /// One connection, the flusher's: no query of an operator can hold it up.
     writer: AnyPool,
     readers: AnyPool,
-    /// Set once the tables are as this program wants them.
-    tables: Arc<OnceCell<()>>,
+    /// Whether the tables are as this program wants them; locked by whoever sees to that.
+    tables: Arc<Mutex<bool>>,
     /// Whether anybody is told how pushes ended.
     tells_results: bool,
 }
 
 impl Records {
-    /// Opens the database, creating folder, file and tables where they are missing. A server that is away is reached for
-    /// again by each call.
+    /// Opens the database, creating folder, file and tables where they are missing. A server that is away, or gives no answer, is
+    /// reached for again by each call.
     ///
     /// # Errors
     /// Every variant of [`RecordsError`] but `Cursor`.
     pub async fn open(url: &Secret) -> Result<Self, RecordsError> {
         install_default_drivers();
         let (dialect, options) = Dialect::of(url)?;
-        let writer = pool(dialect, options.clone(), Use::Write);
-        let readers = pool(dialect, options, Use::Read);
+        let writer = pool(dialect, options.clone(), Use::Write, 1);
+        let readers = pool(dialect, options, Use::Read, READERS);
         let tables = Arc::default();
         let records = Self { dialect, zone: Zone::default(), writer, readers, tables, tells_results: false };
-        match records.up_to_date().await {
-            Err(reason) if dialect == Dialect::MySql && reason.is_transient() => {
-                warn!(%reason, "the records' database is away; the journal waits for it");
+        match dialect {
+            Dialect::Sqlite => records.up_to_date().await?,
+            Dialect::MySql => {
+                let tables = timeout(STARTS_WITHIN, records.up_to_date()).await.unwrap_or(Err(RecordsError::Slow));
+                match tables {
+                    Err(reason) if reason.is_transient() => {
+                        warn!(%reason, "the records' database is away; the journal waits for it");
+                    }
+                    other => other?,
+                }
             }
-            other => other?,
         }
         Ok(records)
     }
@@ -144,50 +159,9 @@ impl Records {
         &self.zone
     }
 
-    /// Brings the tables up to date, once.
-    async fn up_to_date(&self) -> Result<(), RecordsError> {
-        let migrate = async || self.dialect.migrations().run(&self.writer).await;
-        self.tables.get_or_try_init(migrate).await?;
-        Ok(())
-    }
-
-    /// Connections for questions.
-    async fn reading(&self) -> Result<&AnyPool, RecordsError> {
-        self.up_to_date().await?;
-        Ok(&self.readers)
-    }
-
-    /// A transaction that writes; no other gateway writes until its end.
-    async fn writing(&self) -> Result<Transaction<'static, Any>, RecordsError> {
-        self.up_to_date().await?;
-        let mut tx = self.writer.begin_with(self.dialect.begin()).await?;
-        if let Some(lock) = self.dialect.lock() {
-            sqlx::query(lock).execute(&mut *tx).await?;
-        }
-        Ok(tx)
-    }
-
     /// Closes all connections, after the statements under way.
     pub async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;
     }
-}
-
-/// Connects when it is first asked.
-fn pool(dialect: Dialect, options: AnyConnectOptions, purpose: Use) -> AnyPool {
-    let most = match purpose {
-        Use::Write => 1,
-        Use::Read => READERS,
-    };
-    let pool = AnyPoolOptions::new().max_connections(most).acquire_timeout(WAIT).idle_timeout(None).max_lifetime(None);
-    let greet = pool.after_connect(move |connection, _| {
-        Box::pin(async move {
-            for statement in dialect.greeting(purpose) {
-                connection.execute(*statement).await?;
-            }
-            Ok(())
-        })
-    });
-    greet.connect_lazy_with(options)
 }

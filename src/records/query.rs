@@ -11,6 +11,7 @@ use sqlx::{QueryBuilder, Row};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{AdditionalProperties, Array, ArrayBuilder, ObjectBuilder, Type};
 
+use super::connection::in_time;
 use super::page::{Cursor, Page};
 use super::trail::{DECISIVE, PASSING};
 use super::write::{ROWS, push_in};
@@ -138,7 +139,7 @@ impl Records {
     /// names as a task; newest first.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`], [`RecordsError::Cursor`].
     pub async fn messages_by_id(
         &self,
         id: &str,
@@ -154,7 +155,7 @@ impl Records {
             JOIN messages AS m ON m.id = named.id WHERE m.id < ? ORDER BY m.id DESC LIMIT ?",
         );
         let rows = rows.bind(id).bind(task_msg_id(id)).bind(id).bind(id).bind(before).bind(i64::from(limit) + 1);
-        let rows = rows.fetch_all(self.reading().await?).await?;
+        let rows = self.ask(rows).await?;
         let found = rows.iter().map(found).collect::<Result<Vec<_>, _>>()?;
         let page = Page::cut(found, limit as usize, |(number, _)| *number);
         let mut items = Vec::with_capacity(page.items.len());
@@ -172,9 +173,7 @@ impl Records {
             let rows = sqlx::query(
                 "SELECT at, request_id, detail, line FROM stages WHERE message = ? AND stage = ? ORDER BY at, line LIMIT ?",
             );
-            for row in
-                rows.bind(message).bind(stage.as_str()).bind(STAGES_SHOWN).fetch_all(self.reading().await?).await?
-            {
+            for row in self.ask(rows.bind(message).bind(stage.as_str()).bind(STAGES_SHOWN)).await? {
                 let at: i64 = row.try_get("at")?;
                 let line: Vec<u8> = row.try_get("line")?;
                 known.insert((at, stage as u8, line), shown(stage, at, &row)?);
@@ -186,7 +185,7 @@ impl Records {
     /// The delivery of that id, with what is needed to end it by hand.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`].
     pub async fn delivery(&self, id: &str) -> Result<Option<EndedDelivery>, RecordsError> {
         let row = sqlx::query(
             "SELECT d.id, d.app, d.chat, m.sender, d.msg_id, d.request_id, d.state, d.reason, d.errcode, d.at, \
@@ -194,17 +193,20 @@ impl Records {
             FROM deliveries d JOIN messages m ON m.id = d.message LEFT JOIN unknown_pushes u ON u.delivery = d.id \
             WHERE d.id = ?",
         );
-        let Some(row) = row.bind(id).fetch_optional(self.reading().await?).await? else { return Ok(None) };
-        let mut found = [(row.try_get("message")?, EndedDelivery::of(&row)?)];
-        self.learn(&mut found).await?;
-        let [(_, ended)] = found;
-        Ok(Some(ended))
+        in_time(async {
+            let Some(row) = self.ask(row.bind(id)).await?.pop() else { return Ok(None) };
+            let mut found = [(row.try_get("message")?, EndedDelivery::of(&row)?)];
+            self.learn(&mut found).await?;
+            let [(_, ended)] = found;
+            Ok(Some(ended))
+        })
+        .await
     }
 
     /// Pushes that await a member, in the order of their ids, from behind `after` on.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`].
     pub async fn awaited(&self, after: &str, limit: u32) -> Result<Vec<AwaitedPush>, RecordsError> {
         let rows = sqlx::query(
             "SELECT d.id, d.request_id, d.app, d.chat, m.sender, d.msg_id, d.at, m.received_at \
@@ -221,14 +223,14 @@ impl Records {
                 since: row.try_get("at")?,
             })
         };
-        rows.fetch_all(self.reading().await?).await?.iter().map(awaited).collect()
+        self.ask(rows).await?.iter().map(awaited).collect()
     }
 
     /// Deliveries in one of `states`, newest first, with what is needed to end them by hand; not those that an operator discarded: they wait
     /// for nobody.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`], [`RecordsError::Cursor`].
     pub async fn deliveries(
         &self,
         states: &[Outcome],
@@ -247,7 +249,7 @@ impl Records {
                 ORDER BY d.at DESC, d.id DESC LIMIT ?",
             );
             let rows = rows.bind(state.as_str()).bind(DISCARDED).bind(at).bind(at).bind(&id).bind(i64::from(limit) + 1);
-            for row in rows.fetch_all(self.reading().await?).await? {
+            for row in self.ask(rows).await? {
                 found.push((row.try_get("at")?, row.try_get("message")?, EndedDelivery::of(&row)?));
             }
         }
@@ -265,7 +267,7 @@ impl Records {
             push_in(&mut sql, some.iter().map(|(message, _)| *message));
             sql.push(" AND stage");
             push_in(&mut sql, [Stage::Settled, Stage::Operated].into_iter().map(Stage::as_str));
-            for row in sql.build().fetch_all(self.reading().await?).await? {
+            for row in self.ask(sql.build()).await? {
                 let message: i64 = row.try_get("message")?;
                 let Some(stage) = Stage::parse(row.try_get("stage")?) else { continue };
                 let detail: &str = row.try_get("detail")?;

@@ -6,6 +6,7 @@
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, QueryBuilder, Row};
 
+use super::connection::in_time;
 use super::dialect::Dialect;
 use super::trail::DeliveryRow;
 use super::write::{ROWS, WORDS, fitting};
@@ -85,24 +86,27 @@ impl Records {
     /// The oldest results that nobody was told of.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`].
     pub async fn untold(&self, limit: u32) -> Result<Vec<PushResult>, RecordsError> {
         let untold = sqlx::query("SELECT * FROM results WHERE told = 0 ORDER BY at LIMIT ?");
-        let rows = untold.bind(i64::from(limit)).fetch_all(self.reading().await?).await?;
+        let rows = self.ask(untold.bind(i64::from(limit))).await?;
         rows.iter().map(result).collect::<Result<_, _>>().map_err(RecordsError::Sql)
     }
 
     /// Somebody has these for good.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`]; they are told again then.
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`]; they are told again then.
     pub async fn told(&self, results: &[PushResult]) -> Result<(), RecordsError> {
-        let mut tx = self.writing().await?;
-        for PushResult { delivery, at, state, .. } in results {
-            let update = sqlx::query("UPDATE results SET told = 1 WHERE delivery = ? AND at = ? AND state = ?");
-            update.bind(delivery).bind(at).bind(state).execute(&mut *tx).await?;
-        }
-        Ok(tx.commit().await?)
+        in_time(async {
+            let mut tx = self.writing().await?;
+            for PushResult { delivery, at, state, .. } in results {
+                let update = sqlx::query("UPDATE results SET told = 1 WHERE delivery = ? AND at = ? AND state = ?");
+                update.bind(delivery).bind(at).bind(state).execute(&mut *tx).await?;
+            }
+            tx.commit().await
+        })
+        .await
     }
 }
 

@@ -14,11 +14,12 @@ use crate::store::{Result, SharedStore, Stage};
 /// Lines looked at in one step, of each shard: a message's lines lie within so many of each other, as a rule.
 const STEP: usize = 5_000;
 
-/// Gives lines up until no more than `limit` wait; answers how many.
-pub(super) async fn thin(store: &SharedStore, limit: u64) -> Result<usize> {
+/// Gives lines up until no more than `limit` wait; answers how many. `goes_on` is called for each piece.
+pub(super) async fn thin(store: &SharedStore, limit: u64, goes_on: impl Fn()) -> Result<usize> {
     let mut waiting = store.depth().await?.journal;
     let (mut unseen, mut given_up) = (waiting, 0);
     while waiting > limit {
+        goes_on();
         let spare = if unseen > 0 { worth_keeping } else { never_given_up };
         let batches = store.read_journal(STEP).await?;
         if batches.is_empty() || (unseen == 0 && batches.iter().all(|batch| spare(&batch.lines).len() == batch.count)) {

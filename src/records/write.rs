@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use sqlx::any::AnyRow;
 use sqlx::{Any, AnyConnection, Encode, QueryBuilder, Row, Type};
 
+use super::connection::in_time;
 use super::dialect::Dialect;
 use super::stats::{Changes, CopyBatch, Known};
 use super::trail::{DECISIVE, DeliveryRow, Digest, MessageRow, Recorded, Step, fold};
@@ -34,7 +35,7 @@ impl Records {
     /// Writes journal lines, durably once this returns. The same lines again change nothing.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`]; nothing was written then.
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`]; nothing was written then.
     pub async fn write(&self, lines: Vec<Recorded>) -> Result<(), RecordsError> {
         self.write_with(lines, None).await
     }
@@ -42,14 +43,17 @@ impl Records {
     /// As [`Records::write`], and counts the copies that this process stopped by itself. The same batch again changes nothing.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`]; nothing was written then.
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`]; nothing was written then.
     pub async fn write_with(&self, lines: Vec<Recorded>, copies: Option<&CopyBatch>) -> Result<(), RecordsError> {
         if lines.is_empty() && copies.is_none() {
             return Ok(());
         }
-        let mut tx = self.writing().await?;
-        self.write_in(&mut tx, lines, copies).await?;
-        Ok(tx.commit().await?)
+        in_time(async {
+            let mut tx = self.writing().await?;
+            self.write_in(&mut tx, lines, copies).await?;
+            tx.commit().await
+        })
+        .await
     }
 
     /// As [`Records::write_with`], within a transaction that writes.
@@ -117,34 +121,36 @@ impl Records {
     /// as many exchanges, results that were told and changes of operators. Answers whether there may be more.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`].
     pub async fn prune(&self, before: i64, limit: u32) -> Result<bool, RecordsError> {
-        let mut tx = self.writing().await?;
-        let old: Vec<i64> =
-            sqlx::query_scalar("SELECT id FROM messages WHERE received_at < ? ORDER BY received_at LIMIT ?")
-                .bind(before)
-                .bind(i64::from(limit))
-                .fetch_all(&mut *tx)
-                .await?;
-        for ids in old.chunks(ROWS) {
-            for of in [
-                "stages WHERE message",
-                "deliveries WHERE message",
-                "unknown_pushes WHERE message",
-                "messages WHERE id",
-            ] {
-                let mut delete = QueryBuilder::new("DELETE FROM ");
-                delete.push(of);
-                push_in(&mut delete, ids.iter().copied());
-                delete.build().execute(&mut *tx).await?;
-            }
-        }
-        let more_exchanges = archive::prune(&mut tx, before, limit).await?;
-        let more_results = results::prune(&mut tx, before, limit).await?;
-        let more_changes = changes::prune(&mut tx, before, limit).await?;
-        tx.commit().await?;
-        Ok(old.len() == limit as usize || more_exchanges || more_results || more_changes)
+        in_time(async {
+            let mut tx = self.writing().await?;
+            let more_messages = prune(&mut tx, before, limit).await?;
+            let more_exchanges = archive::prune(&mut tx, before, limit).await?;
+            let more_results = results::prune(&mut tx, before, limit).await?;
+            let more_changes = changes::prune(&mut tx, before, limit).await?;
+            tx.commit().await?;
+            Ok(more_messages || more_exchanges || more_results || more_changes)
+        })
+        .await
     }
+}
+
+/// Forgets messages with all that hangs on them; answers whether there may be more.
+async fn prune(db: &mut AnyConnection, before: i64, limit: u32) -> Result<bool, sqlx::Error> {
+    let old = sqlx::query_scalar("SELECT id FROM messages WHERE received_at < ? ORDER BY received_at LIMIT ?");
+    let old: Vec<i64> = old.bind(before).bind(i64::from(limit)).fetch_all(&mut *db).await?;
+    for ids in old.chunks(ROWS) {
+        for of in
+            ["stages WHERE message", "deliveries WHERE message", "unknown_pushes WHERE message", "messages WHERE id"]
+        {
+            let mut delete = QueryBuilder::new("DELETE FROM ");
+            delete.push(of);
+            push_in(&mut delete, ids.iter().copied());
+            delete.build().execute(&mut *db).await?;
+        }
+    }
+    Ok(old.len() == limit as usize)
 }
 
 /// Rows cut into statements: no more than [`ROWS`], and of [`BYTES`] where one has several.

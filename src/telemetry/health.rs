@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A loop that has not ticked for so long is stuck. Well above every time-out a loop waits for.
-pub const STALLED_AFTER: Duration = Duration::from_secs(30);
+/// A loop that has not ticked for so long is stuck. Twice the longest that one waits between two ticks: for the records
+/// (`records/connection.rs`), whose database may hang while messages flow.
+pub const STALLED_AFTER: Duration = Duration::from_secs(60);
 
 /// The last tick of each loop, and whether the process is about to go.
 #[derive(Debug, Default)]

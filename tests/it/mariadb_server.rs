@@ -2,6 +2,7 @@
 //! share one and have a database each: a server takes a second to start.
 
 use std::io::BufReader;
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -88,7 +89,22 @@ impl MariaDb {
 
     /// Its address.
     pub fn url(&self) -> Secret {
-        Secret::new(format!("mysql://root@127.0.0.1:{}/{}", self.server.port, self.name))
+        self.url_by(self.server())
+    }
+
+    /// Its address by way of a proxy that leads to its [`MariaDb::server`].
+    pub fn url_by(&self, proxy: SocketAddr) -> Secret {
+        Secret::new(format!("mysql://root@{proxy}/{}", self.name))
+    }
+
+    /// Where its server listens.
+    pub fn server(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.server.port))
+    }
+
+    /// A connection to it.
+    pub async fn connect(&self) -> MySqlConnection {
+        MySqlConnection::connect(self.url().expose()).await.expect("a connection")
     }
 
     /// Bytes of its tables' files.

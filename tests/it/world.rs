@@ -186,6 +186,12 @@ impl World {
             .await
     }
 
+    /// `GET /livez`: status and body.
+    pub async fn livez(&self) -> (u16, Value) {
+        as_described("GET", self.http.get(format!("http://{}/livez", self.app.admin_addr())).send().await.unwrap())
+            .await
+    }
+
     /// Asks `/readyz` until its body holds.
     pub async fn until_ready(&self, mut holds: impl FnMut(&Value) -> bool) -> (u16, Value) {
         let mut again = tokio::time::interval(Duration::from_millis(20));

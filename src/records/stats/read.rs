@@ -146,7 +146,7 @@ impl Records {
     /// The statistics of a day. The list of chats goes on `from` a cursor; the rest is the same on each page.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`], [`RecordsError::Cursor`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`], [`RecordsError::Cursor`].
     pub async fn stats(&self, scope: &Scope, from: Option<&Cursor>, limit: u32) -> Result<Stats, RecordsError> {
         let rules = self.sums(scope, &Span::default(), By::Rule).await?;
         // Every cell is of some rule, or of none: together they are all there is.
@@ -163,7 +163,7 @@ impl Records {
         let mut sql = QueryBuilder::new("SELECT DISTINCT app, chat FROM stats AS s");
         within(&mut sql, scope, &span);
         sql.push(" ORDER BY app, chat LIMIT ").push_bind(i64::from(limit) + 1);
-        let rows = sql.build().fetch_all(self.reading().await?).await?;
+        let rows = self.ask(sql.build()).await?;
         let named = rows.iter().map(|row| Ok((row.try_get("app")?, row.try_get("chat")?)));
         let named: Vec<(String, String)> = named.collect::<Result<_, sqlx::Error>>()?;
         let Page { items: named, next } = Page::cut(named, limit as usize, Clone::clone);
@@ -196,7 +196,7 @@ impl Records {
         sql.push(" FROM stats AS s");
         within(&mut sql, scope, span);
         sql.push(format!(" GROUP BY {columns}"));
-        for row in sql.build().fetch_all(self.reading().await?).await? {
+        for row in self.ask(sql.build()).await? {
             let mut numbers = [0; COLUMNS.len()];
             for (number, column) in numbers.iter_mut().zip(COLUMNS) {
                 *number = row.try_get(format!("{column}_sum").as_str())?;
@@ -208,7 +208,7 @@ impl Records {
         sql.push(" FROM stats AS s JOIN latencies AS l ON l.day = s.day AND l.cell = s.cell");
         within(&mut sql, scope, span);
         sql.push(format!(" GROUP BY {columns}, bucket"));
-        for row in sql.build().fetch_all(self.reading().await?).await? {
+        for row in self.ask(sql.build()).await? {
             let counts: &mut Counts = sums.entry(read(&row)?).or_default();
             counts.latencies.add(row.try_get("bucket")?, row.try_get("n_sum")?);
         }

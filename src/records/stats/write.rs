@@ -6,6 +6,7 @@ use sqlx::{AnyConnection, QueryBuilder, Row as _};
 
 use super::copies::CopyBatch;
 use super::tally::{COLUMNS, Cell, Counts, day_number, number_of, tally};
+use crate::records::connection::in_time;
 use crate::records::dialect::Dialect;
 use crate::records::trail::{DeliveryRow, Digest, Recorded, Step};
 use crate::records::write::{Numbers, ROWS, fitting, push_in};
@@ -162,18 +163,21 @@ impl Records {
     /// Forgets the statistics of days that ended before `before` (Unix ms), one day at most; answers whether there may be more.
     ///
     /// # Errors
-    /// [`RecordsError::Sql`].
+    /// [`RecordsError::Sql`], [`RecordsError::Slow`].
     pub async fn prune_stats(&self, before: i64) -> Result<bool, RecordsError> {
-        let oldest = sqlx::query_scalar("SELECT day FROM stats ORDER BY day LIMIT 1");
-        let oldest: Option<i64> = oldest.fetch_optional(self.reading().await?).await?;
-        let Some(day) = oldest.filter(|day| *day < number_of(self.zone.day(before))) else { return Ok(false) };
-        let mut tx = self.writing().await?;
-        for delete in ["DELETE FROM latencies WHERE day <= ?", "DELETE FROM stats WHERE day <= ?"] {
-            sqlx::query(delete).bind(day).execute(&mut *tx).await?;
-        }
-        let batches = sqlx::query("DELETE FROM copy_batches WHERE at < ?");
-        batches.bind(crate::model::now_ms().saturating_sub(NUMBERS_KEPT)).execute(&mut *tx).await?;
-        tx.commit().await?;
-        Ok(true)
+        in_time(async {
+            let oldest = self.ask(sqlx::query("SELECT day FROM stats ORDER BY day LIMIT 1")).await?.pop();
+            let oldest: Option<i64> = oldest.map(|row| row.try_get("day")).transpose()?;
+            let Some(day) = oldest.filter(|day| *day < number_of(self.zone.day(before))) else { return Ok(false) };
+            let mut tx = self.writing().await?;
+            for delete in ["DELETE FROM latencies WHERE day <= ?", "DELETE FROM stats WHERE day <= ?"] {
+                sqlx::query(delete).bind(day).execute(&mut *tx).await?;
+            }
+            let batches = sqlx::query("DELETE FROM copy_batches WHERE at < ?");
+            batches.bind(crate::model::now_ms().saturating_sub(NUMBERS_KEPT)).execute(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(true)
+        })
+        .await
     }
 }

@@ -78,7 +78,7 @@ async fn what_nobody_mends_by_waiting_is_told_at_the_start_without_the_password(
     let database = MariaDb::new().await;
     let wrong = database.url().expose().replace("root@", "nobody:p4ss@");
     let error = Records::open(&Secret::new(wrong)).await.expect_err("a stranger");
-    assert!(matches!(error, RecordsError::Migrate(_)) && !error.to_string().contains("p4ss"), "{error}");
+    assert!(matches!(error, RecordsError::Sql(_)) && !error.to_string().contains("p4ss"), "{error}");
     let nowhere = format!("mysql://root:p4ss@127.0.0.1:{}/db", free_port());
     let records = Records::open(&Secret::new(nowhere)).await.expect("away");
     let error = records.write(life(1, "dead")).await.expect_err("away");

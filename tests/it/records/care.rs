@@ -26,7 +26,7 @@ fn push_key(n: i64) -> MessageKey {
 }
 
 /// The `n`-th delivery of a task, which ended so at `at`.
-fn ended(n: i64, at: i64, state: &str) -> Vec<Recorded> {
+pub(super) fn ended(n: i64, at: i64, state: &str) -> Vec<Recorded> {
     let id = format!("t.{n}");
     let queued = json!({"task": "t", "replies": [{"id": id, "digest": "d"}]});
     let content = json!({"repeat_until": at + 5000});
@@ -34,7 +34,7 @@ fn ended(n: i64, at: i64, state: &str) -> Vec<Recorded> {
     vec![line(at - 1, Stage::Pushed, "t", &push_key(n), queued), line(at, Stage::Settled, "t", &push_key(n), settled)]
 }
 
-fn look(n: i64, detail: Value) -> Line {
+pub(super) fn look(n: i64, detail: Value) -> Line {
     let mut detail = detail.as_object().cloned().unwrap_or_default();
     detail.insert("delivery".into(), format!("t.{n}").into());
     Line { stage: Stage::Compensated, request_id: "t".into(), key: push_key(n), detail }

@@ -5,12 +5,12 @@ mod away;
 mod care;
 mod changes;
 mod results;
+mod silent;
 mod size;
 mod stats;
 
 use serde_json::{Value, json};
-use sqlx::mysql::MySqlConnection;
-use sqlx::{Connection, Executor};
+use sqlx::Executor;
 use tempfile::TempDir;
 
 use wecom_gateway::model::{MessageKey, Outcome, Secret};
@@ -249,8 +249,7 @@ async fn two_gateways_that_write_at_once_give_the_same_rows(kind: In) {
 async fn on_a_server_one_gateway_writes_at_a_time() {
     let database = MariaDb::alone().await;
     let records = Records::open(&database.url()).await.expect("opens");
-    let connect = async || MySqlConnection::connect(database.url().expose()).await.expect("a connection");
-    let (mut another, mut observer) = (connect().await, connect().await);
+    let (mut another, mut observer) = (database.connect().await, database.connect().await);
     another.execute("START TRANSACTION").await.expect("begins");
     another.execute("SELECT id FROM writing WHERE id = 1 FOR UPDATE").await.expect("writes");
     let writing = tokio::spawn({
