@@ -194,6 +194,28 @@ async fn a_service_is_asked_what_the_contract_says() {
     assert_eq!(header("x-gateway-signature"), format!("sha256={}", hex::encode(mac.finalize().into_bytes())));
 }
 
+/// HTTP takes names in any case, a service may look for them as the contract writes them.
+#[tokio::test]
+async fn headers_are_written_as_the_contract_spells_them() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/bot", listener.local_addr().expect("an address"));
+    let read = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.expect("a connection");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(socket.read_u8().await.expect("a byte of the head"));
+        }
+        String::from_utf8(head).expect("ASCII")
+    });
+    let action = HttpAction { secret: Some(Secret::new("hmac-key")), ..http(&url) };
+    // The service hangs up behind the head: what became of the action is not asked here.
+    let _ = ask(action).await;
+    let head = read.await.expect("a head");
+    for name in ["Content-Type", "X-Request-Id", "Idempotency-Key", "X-Gateway-Timestamp", "X-Gateway-Signature"] {
+        assert!(head.contains(&format!("\r\n{name}: ")), "{name} in {head}");
+    }
+}
+
 #[tokio::test]
 async fn a_binding_sends_its_captures_and_what_is_missing_is_null() {
     let (url, mut seen) = service(|| NOTHING.into_response()).await;
