@@ -63,9 +63,9 @@ pub enum ChatKind {
 pub enum SenderKind {
     /// A contact outside the company (`ExternalUserId`).
     External,
-    /// A member of the company (`UserId`).
+    /// A member of the company (`UserId`; `FromUserName` of what is written to a self-built app).
     Internal,
-    /// The callback did not say (`FromUserName`).
+    /// The callback did not say (`FromUserName` elsewhere, a field that `[fields]` names).
     Unknown,
 }
 
