@@ -201,12 +201,14 @@ fn other_types_are_ignored_by_name() {
     let set = set(|_| {});
     for (msg_type, want) in [
         ("mixed", r#"run command:query {"order_id":1}"#),
-        ("voice", "ignore type:voice"),
+        // What was said, where WeCom tells it.
+        ("voice", r#"run command:query {"order_id":1}"#),
         ("markdown", "ignore type:markdown"),
         ("event:add_to_chat", "ignore event:add_to_chat"),
     ] {
         assert_eq!(line(set.decide(&message(msg_type, "@小助手 /query 1", ChatKind::Single))), want, "{msg_type}");
     }
+    assert_eq!(line(set.decide(&message("voice", "", ChatKind::Single))), "ignore type:voice", "a recording alone");
 }
 
 #[test]

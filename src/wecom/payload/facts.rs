@@ -25,6 +25,8 @@ pub(super) enum Place {
     From,
     /// `Text`: what was written.
     Text,
+    /// `voice`: what was said.
+    Voice,
     /// `Event`.
     Event,
     /// `MixedMessage`, `mixed`, `mixed_message`.
@@ -44,6 +46,7 @@ impl Place {
         match (self, fold(name, &mut buffer)) {
             (Self::Top, "from") => Self::From,
             (Self::Top, "text") => Self::Text,
+            (Self::Top, "voice") => Self::Voice,
             (Self::Top, "event") => Self::Event,
             (Self::Top, "mixed" | "mixedmessage") => Self::Mixed,
             (Self::Mixed, "msgitem") => Self::MixedItem,
@@ -76,6 +79,8 @@ pub(super) enum Slot {
     CreateTime,
     Content,
     TextContent,
+    /// A voice message in words, which WeCom heard itself.
+    VoiceContent,
     /// Every text part, joined.
     MixedContent,
     Event,
@@ -113,7 +118,13 @@ impl<'a> Facts<'a> {
             Place::Event if folded == "eventtype" => Some(Slot::EventType),
             Place::Text if folded == "content" => Some(Slot::TextContent),
             Place::MixedText if folded == "content" => Some(Slot::MixedContent),
-            Place::Text | Place::Event | Place::Mixed | Place::MixedItem | Place::MixedText | Place::Elsewhere => None,
+            Place::Text
+            | Place::Voice
+            | Place::Event
+            | Place::Mixed
+            | Place::MixedItem
+            | Place::MixedText
+            | Place::Elsewhere => None,
         })
     }
 
@@ -122,6 +133,7 @@ impl<'a> Facts<'a> {
         match place {
             Place::Top if among(&self.fields.chat_id) => Some(Slot::OwnChatId),
             Place::Top if among(&self.fields.msg_id) => Some(Slot::OwnMsgId),
+            Place::Voice if folded == "content" => Some(Slot::VoiceContent),
             Place::Top | Place::From if among(&self.fields.sender) => Some(Slot::OwnSender),
             _ => None,
         }
@@ -197,6 +209,8 @@ impl<'a> Facts<'a> {
     /// Lower case; an event's with what happened behind it.
     fn msg_type(&self) -> String {
         let word = |slot| self.get(slot).map(str::trim_ascii).filter(|word| !word.is_empty());
+        } else if self.get(Slot::VoiceContent).is_some() {
+            "voice"
         let event = word(Slot::EventType).or(word(Slot::Event));
         let given = word(Slot::MsgType).unwrap_or_else(|| self.shown_type(event));
         let mut msg_type = given.to_ascii_lowercase();
@@ -235,6 +249,7 @@ fn top_slot(folded: &str) -> Option<Slot> {
     Some(match folded {
         "chatid" => Slot::ChatId,
         "roomid" => Slot::RoomId,
+            "voice" => self.take(Slot::VoiceContent),
         "groupid" => Slot::GroupId,
         "conversationid" => Slot::ConversationId,
         "msgid" => Slot::MsgId,

@@ -204,9 +204,10 @@ fn aibot_messages() {
     assert!(url.expose().ends_with("response_code=R1"));
 
     let payload = read(
-        r#"{"msgid":"1","chattype":"single","from":{"userid":"lisi"},"msgtype":"voice","voice":{"content":"spoken"}}"#,
+        r#"{"msgid":"1","chattype":"single","from":{"userid":"lisi"},"msgtype":"voice","voice":{"content":"spoken"},
+            "quote":{"msgtype":"voice","voice":{"content":"older words"}}}"#,
     );
-    assert_eq!(gist(&payload), (None, SINGLE, Some("1"), Some(("lisi", INTERNAL)), "voice", ""));
+    assert_eq!(gist(&payload), (None, SINGLE, Some("1"), Some(("lisi", INTERNAL)), "voice", "spoken"));
 
     let payload = read(
         r#"{"msgid":"2","create_time":1700000000,"aibotid":"A","from":{"corpid":"ww1","userid":"lisi"},"msgtype":"event",
