@@ -89,6 +89,16 @@ pub(super) enum Slot {
     ResponseUrl,
 }
 
+impl Slot {
+    /// Whether it is read and never compared, so that a character in it may be lost.
+    pub(super) fn is_for_eyes(self) -> bool {
+        matches!(
+            self,
+            Self::Name | Self::Alias | Self::Content | Self::TextContent | Self::VoiceContent | Self::MixedContent
+        )
+    }
+}
+
 const SLOTS: usize = Slot::ResponseUrl as usize + 1;
 
 /// The values found so far.
@@ -117,6 +127,7 @@ impl<'a> Facts<'a> {
             },
             Place::Event if folded == "eventtype" => Some(Slot::EventType),
             Place::Text if folded == "content" => Some(Slot::TextContent),
+            Place::Voice if folded == "content" => Some(Slot::VoiceContent),
             Place::MixedText if folded == "content" => Some(Slot::MixedContent),
             Place::Text
             | Place::Voice
@@ -133,7 +144,6 @@ impl<'a> Facts<'a> {
         match place {
             Place::Top if among(&self.fields.chat_id) => Some(Slot::OwnChatId),
             Place::Top if among(&self.fields.msg_id) => Some(Slot::OwnMsgId),
-            Place::Voice if folded == "content" => Some(Slot::VoiceContent),
             Place::Top | Place::From if among(&self.fields.sender) => Some(Slot::OwnSender),
             _ => None,
         }
@@ -199,6 +209,8 @@ impl<'a> Facts<'a> {
             "event"
         } else if self.get(Slot::MixedContent).is_some() {
             "mixed"
+        } else if self.get(Slot::VoiceContent).is_some() {
+            "voice"
         } else if self.get(Slot::TextContent).or(self.get(Slot::Content)).is_some() {
             "text"
         } else {
@@ -209,8 +221,6 @@ impl<'a> Facts<'a> {
     /// Lower case; an event's with what happened behind it.
     fn msg_type(&self) -> String {
         let word = |slot| self.get(slot).map(str::trim_ascii).filter(|word| !word.is_empty());
-        } else if self.get(Slot::VoiceContent).is_some() {
-            "voice"
         let event = word(Slot::EventType).or(word(Slot::Event));
         let given = word(Slot::MsgType).unwrap_or_else(|| self.shown_type(event));
         let mut msg_type = given.to_ascii_lowercase();
@@ -239,6 +249,7 @@ impl<'a> Facts<'a> {
         match msg_type {
             "text" => self.take_first(&[Slot::TextContent, Slot::Content]),
             "mixed" => self.take(Slot::MixedContent),
+            "voice" => self.take(Slot::VoiceContent),
             _ => None,
         }
         .unwrap_or_default()
@@ -249,7 +260,6 @@ fn top_slot(folded: &str) -> Option<Slot> {
     Some(match folded {
         "chatid" => Slot::ChatId,
         "roomid" => Slot::RoomId,
-            "voice" => self.take(Slot::VoiceContent),
         "groupid" => Slot::GroupId,
         "conversationid" => Slot::ConversationId,
         "msgid" => Slot::MsgId,
