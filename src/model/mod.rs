@@ -10,6 +10,7 @@ mod session;
 use std::fmt;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -252,6 +253,11 @@ impl Outcome {
 /// Unix time now, in milliseconds.
 pub fn now_ms() -> i64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, millis)
+}
+
+/// Unix ms as RFC 3339 in UTC, always with three digits of the second; `None` for a number that is no time.
+pub fn rfc3339(ms: i64) -> Option<String> {
+    Timestamp::from_millisecond(ms).ok().map(|time| format!("{time:.3}"))
 }
 
 /// A span as Unix times are counted: whole milliseconds.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::any::AnyRow;
@@ -130,7 +129,7 @@ pub struct AwaitedPush {
 
 /// Unix ms as RFC 3339 with milliseconds; a number that is no time stays a number.
 pub fn rfc3339(ms: i64) -> String {
-    Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| format!("{time:.3}"))
+    crate::model::rfc3339(ms).unwrap_or_else(|| ms.to_string())
 }
 
 impl Records {

@@ -178,7 +178,7 @@ async fn a_service_is_asked_what_the_contract_says() {
         "request_id": "req-1", "app": "support", "trigger": "command",
         "chat": {"id": "wrVip", "kind": "group", "name": "VIP 群"},
         "message": {"id": "CAEQ/+==", "type": "text", "text": "@小助手 /query 1001",
-                    "sent_at": "2026-11-30T08:00:00Z", "received_at": "2026-11-30T08:00:00.123Z"},
+                    "sent_at": "2026-11-30T08:00:00.000Z", "received_at": "2026-11-30T08:00:00.123Z"},
         "sender": {"key": "wmA", "kind": "external", "user_id": null, "contact": {"name": "王五<@all>"}},
         "command": {"name": "query", "args": {"order_id": 1001}},
         "session": {"turns": [{"role": "user", "text": "hi"}, {"role": "bot", "text": "yo"}], "vars": {"step": 2}},
