@@ -74,7 +74,8 @@ async fn connection(
     }
     let service = service_fn(move |request: Request<Incoming>| answer(router.clone(), peer, request));
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    // In title case, as documents write names: not everybody reads them in any case.
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD).title_case_headers(true);
     let served = pin!(watcher.watch(http.serve_connection(TokioIo::new(stream), service)));
     if let Err(error) = served.await {
         debug!(%error, %peer, "a connection ended badly");
@@ -97,8 +98,12 @@ mod tests {
     async fn start(connections: usize) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let router = Router::new()
-            .route("/", get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.ip().to_string() }));
+        let router = Router::new().route(
+            "/",
+            get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move {
+                ([("x-request-id", "r-1")], peer.ip().to_string())
+            }),
+        );
         let stop = CancellationToken::new();
         let served = tokio::spawn(serve(listener, router, connections, stop.clone()));
         (address, stop, served)
@@ -120,6 +125,16 @@ mod tests {
         stop.cancel();
         served.await.expect("it ends");
         assert_eq!(stream.read(&mut [0; 1]).await.expect("closed"), 0);
+    }
+
+    /// HTTP takes names in any case, a client may look for them as the contract writes them.
+    #[tokio::test]
+    async fn headers_are_written_as_the_contract_spells_them() {
+        let (address, _stop, _served) = start(8).await;
+        let answer = ask(&mut TcpStream::connect(address).await.expect("connected")).await;
+        for header in ["Content-Type: text/plain", "X-Request-Id: r-1"] {
+            assert!(answer.contains(&format!("\r\n{header}")), "{answer}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use hmac::{Hmac, KeyInit, Mac};
-use jiff::Timestamp;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -16,7 +15,7 @@ use sha2::Sha256;
 use super::{ActionError, Answer, Request};
 use crate::config::settings::HttpAction;
 use crate::member::{self, Contact, NAME};
-use crate::model::{ChatKind, Message, Secret, SenderKind, Session, now_ms};
+use crate::model::{ChatKind, Message, Secret, SenderKind, Session, now_ms, rfc3339};
 use crate::rules::{CommandCall, Trigger};
 use crate::trace_context::TRACEPARENT;
 use crate::wecom;
@@ -143,11 +142,6 @@ impl<'a> Body<'a> {
             session,
         }
     }
-}
-
-/// Unix ms as RFC 3339 in UTC; `None` for a time that no calendar has.
-fn rfc3339(ms: i64) -> Option<String> {
-    Timestamp::from_millisecond(ms).ok().map(|at| at.to_string())
 }
 
 /// Reads an answer's body up to its limit.

@@ -126,7 +126,8 @@ impl Actions {
 }
 
 /// A client for `http` and `llm` actions: pooled, follows no redirect (a signed request is for one address only) and heeds no
-/// proxy variables of the environment, so where requests go is read from the configuration alone.
+/// proxy variables of the environment, so where requests go is read from the configuration alone. Names of headers go out in title
+/// case, as documents write them: not every service reads them in any case.
 ///
 /// The process's rustls provider must be installed before. Fails where the system has no CA certificates.
 pub fn http_client() -> Result<reqwest::Client, reqwest::Error> {
@@ -136,6 +137,7 @@ pub fn http_client() -> Result<reqwest::Client, reqwest::Error> {
         .no_proxy()
         .connect_timeout(CONNECT)
         .pool_idle_timeout(IDLE)
+        .http1_title_case_headers()
         .build()
 }
 

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 use tokio::sync::{Mutex, mpsc};
@@ -16,7 +15,7 @@ use super::notifier::MOST_WAITING;
 use super::{Due, text};
 use crate::action::signature;
 use crate::config::settings::AlarmHook;
-use crate::model::now_ms;
+use crate::model::{now_ms, rfc3339};
 use crate::telemetry::Metrics;
 
 /// How long one post may take.
@@ -132,7 +131,7 @@ impl Hook {
             text: text::line(due),
             mend: alarm.kind.mend(),
             count: *count,
-            at: Timestamp::from_millisecond(alarm.at).ok().map(|at| at.to_string()),
+            at: rfc3339(alarm.at),
             host: &self.host,
         }
     }

@@ -9,6 +9,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -31,6 +32,8 @@ const NAMED: &str = "3";
 /// Between two tries while the gateway is full, and how long it may take nothing at all.
 const AGAIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(120);
+/// After how long without an answer by Kafka somebody is told what is waited for.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// What `push` is asked for.
 #[derive(Clone, Debug, clap::Args)]
@@ -157,12 +160,13 @@ async fn hand_over(
 ) -> Result<(), Failure> {
     let mut waiting = std::collections::VecDeque::from(tasks);
     let mut moved = Instant::now();
+    let mut waits = Waits { by: via, is_told: false };
     while !waiting.is_empty() {
         let bounds = via.map_or((LINES, BYTES), |Via::Kafka| BATCH);
         let length = call_length(bounds, waiting.iter().map(|task| task.json.len()));
         let call: Vec<Task> = waiting.drain(..length).collect();
-        let body = body(via, &call);
-        let (status, answer) = operator.post(&["push"], body).await.map_err(|failure| unfinished(failure, outcome))?;
+        let posted = waits.watch(operator.post(&["push"], body(via, &call))).await;
+        let (status, answer) = posted.map_err(|failure| unfinished(failure, outcome))?;
         let before = waiting.len() + call.len();
         let left = sort(call, status, &answer, outcome).map_err(|failure| unfinished(failure, outcome))?;
         let is_full = status == 503;
@@ -180,10 +184,42 @@ async fn hand_over(
             return Err(unfinished(Failure::running(text), outcome));
         }
         if is_full {
+            waits.tell(&in_words(&answer["error"]));
             tokio::time::sleep(AGAIN).await;
         }
     }
     Ok(())
+}
+
+/// Says once what a file by Kafka waits for: brokers that are away cost a call its whole time, and many calls are tried.
+struct Waits {
+    by: Option<Via>,
+    is_told: bool,
+}
+
+impl Waits {
+    /// The answer to a call; says so where it is long in coming.
+    async fn watch<T>(&mut self, answer: impl Future<Output = T>) -> T {
+        let mut answer = pin!(answer);
+        match tokio::time::timeout(SILENCE, &mut answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.tell("the brokers of [kafka] have not answered the gateway yet");
+                answer.await
+            }
+        }
+    }
+
+    fn tell(&mut self, what: &str) {
+        if self.by.is_some() && !std::mem::replace(&mut self.is_told, true) {
+            // Over the progress that a terminal shows.
+            let clear = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+            warn(format_args!(
+                "{clear}waiting: {what}; it is given up after {} s without progress",
+                PATIENCE.as_secs()
+            ));
+        }
+    }
 }
 
 /// A call with these tasks.

@@ -64,7 +64,7 @@ pub(crate) fn judge(settings: &Settings, received: &Received<'_>, request_id: &s
     }
 }
 
-/// Settles what a payload leaves open: the chat of a one-to-one message, the id of an event.
+/// Settles what a payload leaves open: the chat of a one-to-one message, who an app's sender is, the id of an event.
 pub(crate) fn message(
     app: &App,
     payload: Payload,
@@ -75,6 +75,13 @@ pub(crate) fn message(
     let event = payload.msg_type.starts_with("event");
     let missing = |field| Refusal::MissingField { field, msg_type: payload.msg_type.clone() };
     let (sender_key, sender_kind) = match payload.sender {
+        // Whom WeCom lets write to an app is its member (document/path/90239); an event's may be `sys`, and what a field of
+        // the operator's own holds nobody here knows.
+        Some((member, SenderKind::Unknown))
+            if matches!(app.kind, AppKind::App(_)) && !event && app.fields.sender.is_empty() =>
+        {
+            (member, SenderKind::Internal)
+        }
         Some(sender) => sender,
         None if event => (String::new(), SenderKind::Unknown),
         None => return Err(missing("sender")),
@@ -110,6 +117,42 @@ pub(crate) fn message(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::settings::JsonAuth;
+    use crate::model::Secret;
+    use crate::wecom::crypto::{CallbackCrypto, ReceiveId};
+    use crate::wecom::payload::Fields;
+
+    /// The kind that the sender of `payload` gets in an app of this kind.
+    fn sender_kind(kind: &AppKind, fields: &Fields, text: &str) -> SenderKind {
+        let app = App { fields: fields.clone(), ..App::for_tests("support", kind.clone()) };
+        let payload = payload::parse(text.as_bytes(), fields).expect(text);
+        message(&app, payload, text.as_bytes(), "r", 0).expect(text).sender_kind
+    }
+
+    #[test]
+    fn who_writes_to_an_app_is_its_member() {
+        let crypto = CallbackCrypto::new(Secret::new("t"), &Secret::new("a".repeat(43)), ReceiveId::Any).expect("keys");
+        let (app, robot) = (AppKind::App(crypto.clone()), AppKind::GroupRobot(crypto.clone()));
+        let (aibot, json) = (AppKind::Aibot(crypto), AppKind::Json(JsonAuth::None));
+        let xml =
+            |inside: &str| format!("<xml>{inside}<MsgType>text</MsgType><Content>hi</Content><MsgId>1</MsgId></xml>");
+        let from = xml("<FromUserName>zhangsan</FromUserName>");
+        let none = Fields::default();
+        let own = Fields { sender: vec!["talker".to_owned()], ..Fields::default() };
+        assert_eq!(sender_kind(&app, &none, &from), SenderKind::Internal);
+        let external = xml("<FromUserName>zhangsan</FromUserName><ExternalUserID>wmA</ExternalUserID>");
+        assert_eq!(sender_kind(&app, &none, &external), SenderKind::External);
+        // What a field of the operator's own holds only they know.
+        assert_eq!(sender_kind(&app, &own, &xml("<talker>wmA</talker>")), SenderKind::Unknown);
+        // An event's may be `sys`, which is nobody.
+        let event = "<xml><FromUserName>sys</FromUserName><MsgType>event</MsgType><Event>change_contact</Event></xml>";
+        assert_eq!(sender_kind(&app, &none, event), SenderKind::Unknown);
+        for kind in [robot, aibot, json] {
+            assert_eq!(sender_kind(&kind, &none, &from), SenderKind::Unknown, "{kind:?}");
+            let member = xml("<From><UserId>zhangsan</UserId></From><ChatId>c</ChatId>");
+            assert_eq!(sender_kind(&kind, &none, &member), SenderKind::Internal, "{kind:?}");
+        }
+    }
 
     #[test]
     fn a_path_names_one_app_or_nothing() {

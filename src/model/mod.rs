@@ -10,6 +10,7 @@ mod session;
 use std::fmt;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -63,9 +64,9 @@ pub enum ChatKind {
 pub enum SenderKind {
     /// A contact outside the company (`ExternalUserId`).
     External,
-    /// A member of the company (`UserId`).
+    /// A member of the company (`UserId`; `FromUserName` of what is written to a self-built app).
     Internal,
-    /// The callback did not say (`FromUserName`).
+    /// The callback did not say (`FromUserName` elsewhere, a field that `[fields]` names).
     Unknown,
 }
 
@@ -252,6 +253,11 @@ impl Outcome {
 /// Unix time now, in milliseconds.
 pub fn now_ms() -> i64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, millis)
+}
+
+/// Unix ms as RFC 3339 in UTC, always with three digits of the second; `None` for a number that is no time.
+pub fn rfc3339(ms: i64) -> Option<String> {
+    Timestamp::from_millisecond(ms).ok().map(|time| format!("{time:.3}"))
 }
 
 /// A span as Unix times are counted: whole milliseconds.

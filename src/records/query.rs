@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::any::AnyRow;
@@ -131,7 +130,7 @@ pub struct AwaitedPush {
 
 /// Unix ms as RFC 3339 with milliseconds; a number that is no time stays a number.
 pub fn rfc3339(ms: i64) -> String {
-    Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| format!("{time:.3}"))
+    crate::model::rfc3339(ms).unwrap_or_else(|| ms.to_string())
 }
 
 impl Records {
@@ -147,15 +146,18 @@ impl Records {
         limit: u32,
     ) -> Result<Page<MessageItem>, RecordsError> {
         let before: i64 = from.map_or(Ok(i64::MAX), Cursor::place)?;
+        // A server's collations leave blanks at the end out of a comparison: lengths are compared beside it.
         let rows = sqlx::query(
             "SELECT m.id, app, chat, sender, msg_id, request_id, outcome, reason \
-            FROM (SELECT id FROM messages WHERE msg_id = ? UNION SELECT id FROM messages WHERE msg_id = ? AND sender = '' \
-                UNION SELECT message FROM stages WHERE request_id = ? \
-                UNION SELECT message FROM deliveries WHERE id = ?) AS named \
+            FROM (SELECT id FROM messages WHERE msg_id = ? AND octet_length(msg_id) = ? \
+                UNION SELECT id FROM messages WHERE msg_id = ? AND octet_length(msg_id) = ? AND sender = '' \
+                UNION SELECT message FROM stages WHERE request_id = ? AND octet_length(request_id) = ? \
+                UNION SELECT message FROM deliveries WHERE id = ? AND octet_length(id) = ?) AS named \
             JOIN messages AS m ON m.id = named.id WHERE m.id < ? ORDER BY m.id DESC LIMIT ?",
         );
-        let rows = rows.bind(id).bind(task_msg_id(id)).bind(id).bind(id).bind(before).bind(i64::from(limit) + 1);
-        let rows = self.ask(rows).await?;
+        let names = [id, &task_msg_id(id), id, id];
+        let rows = names.into_iter().fold(rows, |rows, name| rows.bind(name.to_owned()).bind(name.len() as i64));
+        let rows = self.ask(rows.bind(before).bind(i64::from(limit) + 1)).await?;
         let found = rows.iter().map(found).collect::<Result<Vec<_>, _>>()?;
         let page = Page::cut(found, limit as usize, |(number, _)| *number);
         let mut items = Vec::with_capacity(page.items.len());

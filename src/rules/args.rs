@@ -23,6 +23,15 @@ pub(super) enum Fault<'a> {
         /// What was there instead.
         given: &'a str,
     },
+    /// One is a number, but beyond what its kind can hold.
+    Beyond {
+        /// Which.
+        arg: &'a Arg,
+        /// What was there instead.
+        given: &'a str,
+        /// Too small, not too large.
+        is_below: bool,
+    },
     /// Words are left over.
     TooMany,
 }
@@ -35,7 +44,7 @@ pub(super) fn read<'a>(args: &'a [Arg], text: &'a str) -> Result<Map<String, Val
         let value = if !rest.is_empty() {
             let (given, behind) = take(&arg.kind, rest);
             rest = behind.trim_start_matches(blank);
-            value(&arg.kind, given).ok_or(Fault::Wrong { arg, given })?
+            value(&arg.kind, given).ok_or_else(|| fault(arg, given))?
         } else if arg.required {
             return Err(Fault::Missing(arg));
         } else {
@@ -94,9 +103,34 @@ fn value(kind: &ArgKind, given: &str) -> Option<Value> {
     }
 }
 
+/// Why `given` has no value of the argument's kind.
+fn fault<'a>(arg: &'a Arg, given: &'a str) -> Fault<'a> {
+    let folded = fold(given);
+    let is_number = match arg.kind {
+        ArgKind::Integer => is_whole(&folded),
+        ArgKind::Number => is_decimal(&folded) && folded.parse().is_ok_and(f64::is_infinite),
+        ArgKind::String | ArgKind::Phone | ArgKind::Date | ArgKind::Choice(_) | ArgKind::Rest => false,
+    };
+    if is_number {
+        Fault::Beyond { arg, given, is_below: folded.starts_with('-') }
+    } else {
+        Fault::Wrong { arg, given }
+    }
+}
+
+/// Whether it is an integer, of whatever size.
+fn is_whole(folded: &str) -> bool {
+    let digits = folded.strip_prefix(['+', '-']).unwrap_or(folded);
+    !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
+}
+
+fn is_decimal(folded: &str) -> bool {
+    folded.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))
+}
+
 /// A decimal number: no `inf`, `nan` or exponent. A whole one stays whole.
 fn number(folded: &str) -> Option<Number> {
-    if !folded.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | '+' | '-')) {
+    if !is_decimal(folded) {
         return None;
     }
     folded.parse::<i64>().ok().map(Number::from).or_else(|| Number::from_f64(folded.parse().ok()?))
@@ -215,6 +249,25 @@ mod tests {
         assert!(matches!(read(&args, " \u{200B} "), Err(Fault::Missing(arg)) if arg.name == "x"));
         assert!(matches!(read(&args, "abc d"), Err(Fault::Wrong { arg, given: "abc" }) if arg.name == "x"));
         assert!(matches!(read(&args, "1 a b"), Err(Fault::TooMany)));
+        let endless = "9".repeat(400);
+        for (kind, text, below) in [
+            (ArgKind::Integer, "9223372036854775808", false),
+            (ArgKind::Integer, "+９２２３３７２０３６８５４７７５８０８", false),
+            (ArgKind::Integer, "-9223372036854775809", true),
+            (ArgKind::Number, &endless, false),
+            (ArgKind::Number, &format!("-{endless}.5"), true),
+        ] {
+            let args = [arg(kind, true)];
+            let fault = read(&args, text).expect_err(text);
+            assert!(
+                matches!(fault, Fault::Beyond { given, is_below, .. } if (given, is_below) == (text, below)),
+                "{text}"
+            );
+        }
+        for (kind, text) in [(ArgKind::Integer, "1e400"), (ArgKind::Number, "1e400"), (ArgKind::Number, "inf")] {
+            let args = [arg(kind, true)];
+            assert!(matches!(read(&args, text), Err(Fault::Wrong { given, .. }) if given == text), "{text}");
+        }
         assert_eq!(Value::Object(read(&args, "1").expect("optional")), json!({"x": 1, "y": null}));
         assert_eq!(Value::Object(read(&args, "1\u{2005}a\u{3000}").expect("both")), json!({"x": 1, "y": "a"}));
     }

@@ -230,6 +230,7 @@ fn refuse(form: Form<'_>, command: &Command, fault: &Fault<'_>) -> Decision {
     let text = match fault {
         Fault::Missing(arg) => texts::missing(form, command, arg),
         Fault::Wrong { arg, given } => texts::wrong(form, command, arg, given),
+        Fault::Beyond { arg, given, is_below } => texts::beyond(form, command, arg, given, *is_below),
         Fault::TooMany => texts::too_many(form, command),
     };
     Decision::Say { rule: rule(command), text, reason: None }

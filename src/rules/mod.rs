@@ -269,6 +269,8 @@ impl RuleSet {
     pub fn decide(&self, message: &Message) -> Decision {
         match message.msg_type.as_str() {
             "text" | "mixed" => self.decide_text(message),
+            // A recording is none, but words that WeCom heard in it are.
+            "voice" if !message.text.is_empty() => self.decide_text(message),
             event if message.is_event() => Decision::Ignore { reason: event.to_owned() },
             other => Decision::Ignore { reason: format!("type:{other}") },
         }

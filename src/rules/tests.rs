@@ -201,12 +201,14 @@ fn other_types_are_ignored_by_name() {
     let set = set(|_| {});
     for (msg_type, want) in [
         ("mixed", r#"run command:query {"order_id":1}"#),
-        ("voice", "ignore type:voice"),
+        // What was said, where WeCom tells it.
+        ("voice", r#"run command:query {"order_id":1}"#),
         ("markdown", "ignore type:markdown"),
         ("event:add_to_chat", "ignore event:add_to_chat"),
     ] {
         assert_eq!(line(set.decide(&message(msg_type, "@小助手 /query 1", ChatKind::Single))), want, "{msg_type}");
     }
+    assert_eq!(line(set.decide(&message("voice", "", ChatKind::Single))), "ignore type:voice", "a recording alone");
 }
 
 #[test]
@@ -252,6 +254,9 @@ fn texts_name_the_label_what_was_wrong_and_a_way_out() {
         ("/query 1 2", vec!["参数太多", "/query <订单号>"]),
         ("/city 深圳", vec!["城市应为以下之一：北京、上海", "“深圳”", "<城市：北京|上海>"]),
         ("/stop x", vec!["编号应为整数", "[编号]"]),
+        ("/query 99999999999999999999", vec!["订单号的数值太大", "“99999999999999999999”", "/query <订单号>"]),
+        ("/query -9223372036854775809", vec!["订单号的数值太小", "“-9223372036854775809”"]),
+        ("/query 99999999999999999999x", vec!["订单号应为整数"]),
         ("/nonsense 1", vec!["“/nonsense”", "/help"]),
     ] {
         let answer = said(&set, text);

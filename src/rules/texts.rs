@@ -67,6 +67,12 @@ pub(super) fn wrong(form: Form<'_>, command: &Command, arg: &Arg, given: &str) -
     format!("{}应为{}，收到的是“{}”。\n{}", arg.label, expected(&arg.kind), shown(given), usage(form, command))
 }
 
+/// An argument is a number that is too large, or too small.
+pub(super) fn beyond(form: Form<'_>, command: &Command, arg: &Arg, given: &str, is_below: bool) -> String {
+    let way = if is_below { "小" } else { "大" };
+    format!("{}的数值太{way}，收到的是“{}”。\n{}", arg.label, shown(given), usage(form, command))
+}
+
 /// There are more words than arguments.
 pub(super) fn too_many(form: Form<'_>, command: &Command) -> String {
     format!("参数太多。\n{}", usage(form, command))

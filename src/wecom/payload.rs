@@ -49,7 +49,8 @@ pub struct Payload {
     /// `text`, `mixed`, `image`, …, lower case; `event:add_to_chat`, `event:change_external_chat:update` for events,
     /// or `event` alone; `unknown` where the callback doesn't say and its content doesn't show it.
     pub msg_type: String,
-    /// Content of a text; text parts of a mixed message joined by one blank; empty for the rest.
+    /// Content of a text; text parts of a mixed message joined by one blank; what was said where a voice message tells it; empty
+    /// for the rest.
     pub text: String,
     /// When it was sent by the callback's own account, Unix ms.
     pub sent_at: Option<i64>,

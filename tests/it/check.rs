@@ -1,4 +1,5 @@
-//! `check --online`, as a process, against the fake WeCom: what it says of tokens, addresses and hosts, and that it sends nothing.
+//! `check`, as a process, against the fake WeCom: what `--online` says of tokens, addresses, hosts and stores, and that it sends
+//! and changes nothing.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -6,12 +7,18 @@ use std::process::{Command, Output};
 use axum::Router;
 use axum::http::StatusCode;
 use serde_json::json;
+use sqlx::mysql::MySqlConnection;
+use sqlx::{Connection, Executor};
 use tokio::net::TcpListener;
 use wecom_gateway::sim::scenario::{aibot_app, api_app, robot_app, robot_key};
 use wecom_gateway::sim::wecom::{AGENT, GETTOKEN};
 use wecom_gateway::sim::{Answer, FakeWeCom, Options, Scenario};
+use wecom_gateway::store::embedded::EmbeddedStore;
+use wecom_gateway::store::lock::lock_path;
 
 use crate::kafka::topics::Topics;
+use crate::mariadb_server::MariaDb;
+use crate::redis_server::RedisServer;
 use crate::world::{APP, TEST};
 
 /// What it printed, and with what it ended.
@@ -27,13 +34,17 @@ impl Checked {
 }
 
 async fn check(config: &Path) -> Checked {
+    check_as(&["--online"], config).await
+}
+
+async fn check_as(flags: &[&str], config: &Path) -> Checked {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wecom-gateway"));
-    command.args(["check", "--online", "--config"]).arg(config);
+    command.arg("check").args(flags).arg("--config").arg(config);
     let ended = tokio::task::spawn_blocking(move || command.output());
     let Output { status, stdout, stderr } =
         tokio::time::timeout(TEST, ended).await.expect("within its time").unwrap().unwrap();
     let said = String::from_utf8([stdout, stderr].concat()).unwrap();
-    for secret in ["secret-of-", "token-1", "support-c1", "a-wrong-secret"] {
+    for secret in ["secret-of-", "token-1", "support-c1", "a-wrong-secret", "pass-word"] {
         assert!(!said.contains(secret), "{secret} in {said}");
     }
     Checked { code: status.code().expect("it ends by itself"), said }
@@ -212,5 +223,101 @@ async fn a_topic_that_keeps_tasks_longer_than_they_are_remembered_is_a_hint() {
     let checked = check(&nowhere.write().unwrap()).await;
     assert_eq!(checked.code, 2, "{}", checked.said);
     checked.says("✗ topic \"no-such-topic\"");
+    fake.stop().await;
+}
+
+/// `serve` would not start; `check` says so beside the gateway that works with the store, and touches nothing of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_embedded_store_with_other_shards_is_told() {
+    let (fake, scenario) = scene().await;
+    let config = scenario.write().unwrap();
+    let data = config.with_file_name("data");
+    assert_eq!(check_as(&[], &config).await.code, 0);
+    assert!(!data.exists(), "nothing is made");
+    let files = || {
+        let entries = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap());
+        let mut files: Vec<_> = entries.map(|entry| (entry.file_name(), entry.metadata().unwrap().len())).collect();
+        files.sort();
+        files
+    };
+    let served = (lock_path(&data).unwrap(), EmbeddedStore::open(&data, 4).unwrap());
+    let told =
+        format!("{}: store.shards: is 1, but {} was set up with 4", config.display(), data.join("store.db").display());
+    let before = files();
+    let checked = check_as(&[], &config).await;
+    assert_eq!((checked.code, files()), (2, before), "{}", checked.said);
+    checked.says(&told);
+    drop(served);
+    let before = files();
+    let checked = check_as(&[], &config).await;
+    assert_eq!((checked.code, files()), (2, before), "{}", checked.said);
+    checked.says(&told);
+    let scenario = scenario.set("store", "shards", 4);
+    assert_eq!(check_as(&[], &scenario.write().unwrap()).await.code, 0);
+    fake.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_is_asked_as_serve_would() {
+    let (fake, scenario) = scene().await;
+    let mut server = RedisServer::spawn(&["--requirepass", "pass-word"]);
+    let _: u64 = server.command_as("pass-word", &["HSET", "wg:meta", "shards", "4"]).await;
+    let at = format!("Redis at 127.0.0.1:{}", server.port());
+    let with =
+        |scenario: Scenario, user: &str| scenario.on_redis(&format!("redis://{user}127.0.0.1:{}", server.port()));
+    let scenario = with(scenario, ":pass-word@");
+    let checked = check(&scenario.write().unwrap()).await;
+    assert_eq!(checked.code, 2, "{}", checked.said);
+    checked.says(&format!("✗ {at}: store.shards is 1, but the data in redis was laid out for 4"));
+    let scenario = scenario.set("store", "shards", 4);
+    let config = scenario.write().unwrap();
+    let checked = check(&config).await;
+    assert_eq!(checked.code, 0, "{}", checked.said);
+    checked.says(&format!("✓ {at}: answers, and what it holds is laid out for 4 shards"));
+    let scenario = with(scenario, "");
+    let checked = check(&scenario.write().unwrap()).await;
+    assert_eq!(checked.code, 2, "{}", checked.said);
+    checked.says(&format!("✗ {at}: redis asks for another password"));
+    checked.says(&format!("mend: {}: store.redis or store.shards", config.display()));
+    server.kill();
+    let checked = check(&config).await;
+    assert_eq!(checked.code, 2, "{}", checked.said);
+    checked.says(&format!("✗ {at}: the store can't be reached"));
+    checked.says("start the server, or correct store.redis");
+    // Without --online it is not asked.
+    assert_eq!(check_as(&[], &config).await.code, 0);
+    fake.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_database_is_asked_and_left_as_it_is() {
+    let (fake, scenario) = scene().await;
+    let config = scenario.write().unwrap();
+    let checked = check(&config).await;
+    assert_eq!(checked.code, 0, "{}", checked.said);
+    let file = config.with_file_name("records.db");
+    checked.says(&format!("✓ database {}: is not there yet: serve makes it", file.display()));
+    assert!(!file.exists());
+    let database = MariaDb::new().await;
+    let url = database.url().expose().to_owned();
+    let mut connection = MySqlConnection::connect(&url).await.unwrap();
+    connection.execute("CREATE USER looker@'127.0.0.1' IDENTIFIED BY 'pass-word'").await.unwrap();
+    connection.execute("GRANT SELECT, INSERT ON *.* TO looker@'127.0.0.1'").await.unwrap();
+    let mut scenario = scenario;
+    for (user, code, says) in [
+        ("root@", 0, ": answers and lets the user write"),
+        (
+            "looker:pass-word@",
+            0,
+            ": answers, but its user seems not to be granted UPDATE, DELETE, CREATE, ALTER, INDEX",
+        ),
+        ("looker:a-wrong-secret@", 2, ": can't be used: "),
+    ] {
+        scenario = scenario.set("database", "url", url.replace("root@", user));
+        let checked = check(&scenario.write().unwrap()).await;
+        assert_eq!(checked.code, code, "{user}: {}", checked.said);
+        checked.says(says);
+    }
+    assert_eq!(connection.fetch_all("SHOW TABLES").await.unwrap().len(), 0, "no table is made");
     fake.stop().await;
 }

@@ -178,7 +178,7 @@ async fn a_service_is_asked_what_the_contract_says() {
         "request_id": "req-1", "app": "support", "trigger": "command",
         "chat": {"id": "wrVip", "kind": "group", "name": "VIP 群"},
         "message": {"id": "CAEQ/+==", "type": "text", "text": "@小助手 /query 1001",
-                    "sent_at": "2026-11-30T08:00:00Z", "received_at": "2026-11-30T08:00:00.123Z"},
+                    "sent_at": "2026-11-30T08:00:00.000Z", "received_at": "2026-11-30T08:00:00.123Z"},
         "sender": {"key": "wmA", "kind": "external", "user_id": null, "contact": {"name": "王五<@all>"}},
         "command": {"name": "query", "args": {"order_id": 1001}},
         "session": {"turns": [{"role": "user", "text": "hi"}, {"role": "bot", "text": "yo"}], "vars": {"step": 2}},
@@ -192,6 +192,28 @@ async fn a_service_is_asked_what_the_contract_says() {
     let mut mac = Hmac::<Sha256>::new_from_slice(b"hmac-key").expect("a key");
     mac.update(format!("{}.{body}", header("x-gateway-timestamp")).as_bytes());
     assert_eq!(header("x-gateway-signature"), format!("sha256={}", hex::encode(mac.finalize().into_bytes())));
+}
+
+/// HTTP takes names in any case, a service may look for them as the contract writes them.
+#[tokio::test]
+async fn headers_are_written_as_the_contract_spells_them() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/bot", listener.local_addr().expect("an address"));
+    let read = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.expect("a connection");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(socket.read_u8().await.expect("a byte of the head"));
+        }
+        String::from_utf8(head).expect("ASCII")
+    });
+    let action = HttpAction { secret: Some(Secret::new("hmac-key")), ..http(&url) };
+    // The service hangs up behind the head: what became of the action is not asked here.
+    let _ = ask(action).await;
+    let head = read.await.expect("a head");
+    for name in ["Content-Type", "X-Request-Id", "Idempotency-Key", "X-Gateway-Timestamp", "X-Gateway-Signature"] {
+        assert!(head.contains(&format!("\r\n{name}: ")), "{name} in {head}");
+    }
 }
 
 #[tokio::test]

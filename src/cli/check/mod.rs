@@ -1,10 +1,11 @@
 //! `check`: loads everything that `serve` would and says what is at fault; with `--online`, also whether WeCom, the team's own
-//! services and Kafka can be reached from here. Nothing is ever sent.
+//! services, Redis, the records' database and Kafka can be reached from here. Nothing is ever sent.
 
 mod api;
 mod hints;
 mod online;
 mod reach;
+mod stores;
 
 use std::path::Path;
 
@@ -19,14 +20,15 @@ use crate::push::Kafka;
 pub(super) struct Options {
     #[command(flatten)]
     file: ConfigFile,
-    /// Also ask WeCom for an access token of each app, see whether each host that is sent to or asked answers, and ask Kafka's
-    /// brokers how long the topic keeps tasks. Sends no message.
+    /// Also ask WeCom for an access token of each app, see whether each host that is sent to or asked answers, connect to Redis and to the
+    /// database as serve would, and ask Kafka's brokers how long the topic keeps tasks. Sends no message.
     #[arg(long)]
     online: bool,
 }
 
 pub(super) fn run(options: Options) -> Result<(), Failure> {
     let settings = load(&options.file)?;
+    stores::set_up_alike(&settings, &options.file.config)?;
     Kafka::check(&settings).map_err(|fault| Failure { code: MISCONFIGURED, text: fault.to_string() })?;
     say(sound(&settings, &options.file.config))?;
     if options.online { online::run(&settings, &options.file.config) } else { Ok(()) }

@@ -1,15 +1,15 @@
 //! `check --online`: what can only be known by trying, tried without sending a message.
 //!
 //! What always holds: each secret is asked for a token once and never again, because WeCom bans an address for an hour that
-//! asks with a wrong one; hosts get a HEAD of `/` and no path, key or query of ours. It opens no store, so that it can run
-//! beside a gateway that serves.
+//! asks with a wrong one; hosts get a HEAD of `/` and no path, key or query of ours. It opens nothing
+//! in the gateway's own folder, so that it can run beside one that serves, and changes nothing in Redis and the database that one has used.
 
 use std::path::Path;
 
 use futures_util::StreamExt;
 
 use super::super::{Failure, MISCONFIGURED, runtime};
-use super::{api, reach};
+use super::{api, reach, stores};
 use crate::action;
 use crate::cli::voice::say;
 use crate::config::Settings;
@@ -82,6 +82,10 @@ pub(super) fn run(settings: &Settings, config: &Path) -> Result<(), Failure> {
         while let Some(finding) = found.next().await {
             tell(finding)?;
         }
+        if let Some(redis) = stores::redis(settings, config).await {
+            tell(redis)?;
+        }
+        tell(stores::database(settings, config).await)?;
         if let Some(retention) = Kafka::retention(settings).await {
             tell(topic(settings, retention))?;
         }

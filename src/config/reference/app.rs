@@ -326,8 +326,8 @@ const COMMANDS: Section = section(
                 "`\"bound\"`、`\"internal\"`、`\"external\"` 或 `\"admin\"`",
             ),
             Nothing("\"bound\""),
-            "Whom it is for: members with a business user id, members of the company, contacts outside of it, `rules.admins`. Everybody by default.",
-            "谁可以用：已绑定业务 id 的成员、企业成员、外部联系人、`rules.admins`。默认所有人。",
+            "Whom it is for: members with a business user id, members of the company, contacts outside of it (as far as the callback says which), `rules.admins`. Everybody by default.",
+            "谁可以用：已绑定业务 id 的成员、企业成员、外部联系人（以回调说明的为准）、`rules.admins`。默认所有人。",
         ),
         key(
             "only_text",

@@ -27,7 +27,8 @@ const MAX_ANSWER: usize = 1024 * 1024;
 /// one can't be told from one that was taken.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// The client for all robots. It honours the usual proxy variables (`HTTPS_PROXY`, `NO_PROXY`).
+/// The client for all robots. It honours the usual proxy variables (`HTTPS_PROXY`, `NO_PROXY`) and writes names of headers in title
+/// case, as documents do: not everybody reads them in any case.
 ///
 /// A machine without CA certificates still starts: `http://` works, every `https://` fails before it is written.
 pub fn http_client(sender: &settings::Sender) -> reqwest::Result<Client> {
@@ -47,6 +48,7 @@ fn builder(sender: &settings::Sender) -> ClientBuilder {
         .redirect(redirect::Policy::none())
         .retry(retry::never())
         .referer(false)
+        .http1_title_case_headers()
         .user_agent(concat!("wecom-gateway/", env!("CARGO_PKG_VERSION")))
 }
 

@@ -58,7 +58,7 @@ async fn the_message_goes_out_as_it_stands() {
     assert!(matches!(reply, Reply::Taken(_)), "{reply:?}");
     let (head, body) = call;
     assert!(head.starts_with("POST /cgi-bin/webhook/send?key=k-e-y HTTP/1.1\r\n"), "{head}");
-    assert!(head.to_ascii_lowercase().contains("content-type: application/json\r\n"), "{head}");
+    assert!(head.contains("\r\nContent-Type: application/json\r\n"), "some read names literally: {head}");
     assert_eq!(body, r#"{"msgtype":"markdown","markdown":{"content":"<@u1> 订单 \"1\" & <b>\n"}}"#);
 }
 

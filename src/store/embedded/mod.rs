@@ -8,6 +8,7 @@
 //! - `inbound`, `outbound`, `pushes`, `session`, `late`, `members`, `notes`, `operators`, `observe`: the verbs, as functions
 //!   of one `step::Step`.
 //! - `chat`: the row of an outbound lane; `pace`: its window of sends.
+//! - `look`: what the file says to whoever does not open it.
 //! - `checkpoint`, `sweep`: what keeps the log and the file small.
 
 mod chat;
@@ -15,6 +16,7 @@ mod checkpoint;
 pub(super) mod database;
 mod inbound;
 mod late;
+mod look;
 mod members;
 mod notes;
 mod observe;
@@ -37,6 +39,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
 
 use self::database::{Database, connect, lay_out};
+pub use self::look::shards_of;
 use self::sweep::Sweeper;
 use super::json::{from_json, to_json};
 use super::lock::create_folder;

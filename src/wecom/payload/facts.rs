@@ -25,6 +25,8 @@ pub(super) enum Place {
     From,
     /// `Text`: what was written.
     Text,
+    /// `voice`: what was said.
+    Voice,
     /// `Event`.
     Event,
     /// `MixedMessage`, `mixed`, `mixed_message`.
@@ -44,6 +46,7 @@ impl Place {
         match (self, fold(name, &mut buffer)) {
             (Self::Top, "from") => Self::From,
             (Self::Top, "text") => Self::Text,
+            (Self::Top, "voice") => Self::Voice,
             (Self::Top, "event") => Self::Event,
             (Self::Top, "mixed" | "mixedmessage") => Self::Mixed,
             (Self::Mixed, "msgitem") => Self::MixedItem,
@@ -76,12 +79,24 @@ pub(super) enum Slot {
     CreateTime,
     Content,
     TextContent,
+    /// A voice message in words, which WeCom heard itself.
+    VoiceContent,
     /// Every text part, joined.
     MixedContent,
     Event,
     EventType,
     ChangeType,
     ResponseUrl,
+}
+
+impl Slot {
+    /// Whether it is read and never compared, so that a character in it may be lost.
+    pub(super) fn is_for_eyes(self) -> bool {
+        matches!(
+            self,
+            Self::Name | Self::Alias | Self::Content | Self::TextContent | Self::VoiceContent | Self::MixedContent
+        )
+    }
 }
 
 const SLOTS: usize = Slot::ResponseUrl as usize + 1;
@@ -112,8 +127,15 @@ impl<'a> Facts<'a> {
             },
             Place::Event if folded == "eventtype" => Some(Slot::EventType),
             Place::Text if folded == "content" => Some(Slot::TextContent),
+            Place::Voice if folded == "content" => Some(Slot::VoiceContent),
             Place::MixedText if folded == "content" => Some(Slot::MixedContent),
-            Place::Text | Place::Event | Place::Mixed | Place::MixedItem | Place::MixedText | Place::Elsewhere => None,
+            Place::Text
+            | Place::Voice
+            | Place::Event
+            | Place::Mixed
+            | Place::MixedItem
+            | Place::MixedText
+            | Place::Elsewhere => None,
         })
     }
 
@@ -187,6 +209,8 @@ impl<'a> Facts<'a> {
             "event"
         } else if self.get(Slot::MixedContent).is_some() {
             "mixed"
+        } else if self.get(Slot::VoiceContent).is_some() {
+            "voice"
         } else if self.get(Slot::TextContent).or(self.get(Slot::Content)).is_some() {
             "text"
         } else {
@@ -225,6 +249,7 @@ impl<'a> Facts<'a> {
         match msg_type {
             "text" => self.take_first(&[Slot::TextContent, Slot::Content]),
             "mixed" => self.take(Slot::MixedContent),
+            "voice" => self.take(Slot::VoiceContent),
             _ => None,
         }
         .unwrap_or_default()

@@ -204,9 +204,10 @@ fn aibot_messages() {
     assert!(url.expose().ends_with("response_code=R1"));
 
     let payload = read(
-        r#"{"msgid":"1","chattype":"single","from":{"userid":"lisi"},"msgtype":"voice","voice":{"content":"spoken"}}"#,
+        r#"{"msgid":"1","chattype":"single","from":{"userid":"lisi"},"msgtype":"voice","voice":{"content":"spoken"},
+            "quote":{"msgtype":"voice","voice":{"content":"older words"}}}"#,
     );
-    assert_eq!(gist(&payload), (None, SINGLE, Some("1"), Some(("lisi", INTERNAL)), "voice", ""));
+    assert_eq!(gist(&payload), (None, SINGLE, Some("1"), Some(("lisi", INTERNAL)), "voice", "spoken"));
 
     let payload = read(
         r#"{"msgid":"2","create_time":1700000000,"aibotid":"A","from":{"corpid":"ww1","userid":"lisi"},"msgtype":"event",
@@ -377,6 +378,23 @@ fn what_cannot_be_read_says_so_without_showing_it() {
     for name in ["x", "from", "mixed", "text"] {
         let deep = format!(r#"{{"{name}":{}{},"msgid":"1"}}"#, "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(read(&deep).msg_id.as_deref(), Some("1"));
+    }
+}
+
+/// Clients that cut a text at UTF-16 units leave half of a pair.
+#[test]
+fn half_a_surrogate_pair_costs_one_character_and_no_message() {
+    let payload = read(
+        r#"{"msgid":"1","chatid":"c","from":{"userid":"u","name":"张\ud83d"},"msgtype":"text","text":{"content":"好\ud83d"},"x":"\ude00"}"#,
+    );
+    assert_eq!((payload.text.as_str(), payload.sender_name.as_deref()), ("好\u{fffd}", Some("张\u{fffd}")));
+    assert_eq!(read(r#"{"content":"\ud83d\ude00\ud83d"}"#).text, "😀\u{fffd}");
+    let parts = r#"{"msgtype":"mixed","mixed":{"msg_item":[{"text":{"content":"a\udbff"}},{"text":{"content":"b"}}]}}"#;
+    assert_eq!(read(parts).text, "a\u{fffd} b");
+    assert_eq!(read(r#"{"msgtype":"voice","voice":{"content":"\udc00 hi"}}"#).text, "\u{fffd} hi");
+    // An id has to be known again: two that are no text must not become one.
+    for text in [r#"{"chatid":"\ud800"}"#, r#"{"msgid":"a\udc00"}"#, r#"{"from":{"userid":"\ud800"}}"#] {
+        assert!(matches!(refused(text), PayloadError::Json { .. }), "{text}");
     }
 }
 

@@ -17,6 +17,7 @@ on_both_stores!(
     an_address_elsewhere_is_not_called,
     a_call_without_an_answer_is_not_repeated,
     a_call_that_was_not_taken_is_tried_again,
+    what_was_said_is_answered_as_what_was_written,
 );
 
 /// Asks the service once, which answers this.
@@ -106,5 +107,32 @@ async fn a_call_that_was_not_taken_is_tried_again(on: On) {
         world.ends(code, "delivered").await;
         assert_eq!((world.fake.posts(&response(code)), world.fake.texts(&response(code)).len()), (2, 1));
     }
+    world.end().await;
+}
+
+/// WeCom has put a voice message into words already.
+async fn what_was_said_is_answered_as_what_was_written(on: On) {
+    let world = world_of(on, |fake| aibot_app(fake, APP)).await;
+    let spoken = |msg_id: &str, content: &str, group: bool| {
+        let mut payload = json!({"msgid": msg_id, "aibotid": "AIBOT", "chattype": "single", "from": {"userid": "u1"},
+            "response_url": world.fake.response_url(msg_id, if group { "c1" } else { "u1" }), "msgtype": "voice",
+            "voice": {"content": content}, "quote": {"msgtype": "text", "text": {"content": "/query 2"}}});
+        if group {
+            (payload["chatid"], payload["chattype"]) = ("c1".into(), "group".into());
+        }
+        payload.to_string()
+    };
+    world.post_callback(&spoken("V1", "/query 1", false)).await;
+    world.ends("V1", "delivered").await;
+    world.post_callback(&spoken("V2", "@小助手 query 1", true)).await;
+    world.ends("V2", "delivered").await;
+    let asked: Vec<Value> = world.fake.service().calls().iter().map(|call| call.body.clone()).collect();
+    let told = |call: &Value| (call["message"]["type"].clone(), call["command"]["args"]["order_id"].clone());
+    assert_eq!(asked.iter().map(told).collect::<Vec<_>>(), [("voice".into(), 1.into()), ("voice".into(), 1.into())]);
+    // In a group only what is said to the robot is for it, and an empty recording is nothing.
+    world.post_callback(&spoken("V3", "那就这样", true)).await;
+    assert_eq!(world.outcome("V3").await, ("ignored".into(), Some("chatter".into())));
+    world.post_callback(&spoken("V4", "", false)).await;
+    assert_eq!(world.outcome("V4").await, ("ignored".into(), Some("type:voice".into())));
     world.end().await;
 }

@@ -1,13 +1,19 @@
 //! `wecom-gateway push`: a file of tasks, handed to a gateway that runs.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
+use axum::http::StatusCode;
+use axum::{Json, Router};
 use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::{task, until};
 use crate::on_both_stores;
-use crate::world::{On, World};
+use crate::world::{On, TEST, World};
 
 on_both_stores!(a_file_of_tasks_is_handed_over_line_by_line);
 
@@ -52,6 +58,47 @@ async fn who_brings_a_token_needs_none_of_the_configuration() {
         assert_eq!(output.status.code(), Some(code), "{flags:?} {variable:?}: {output:?}");
     }
     world.end().await;
+}
+
+/// Brokers that are away cost minutes, in which nothing else is said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_kafka_is_told_once() {
+    let away = || (StatusCode::SERVICE_UNAVAILABLE, json!({"error": {"message": "the broker is away"}}));
+    let taken = || (StatusCode::ACCEPTED, json!([{"task_id": "t1", "state": "queued", "via": "kafka"}]));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.jsonl");
+    std::fs::write(&file, task("t1", "c1", "hi").to_string()).unwrap();
+    for (first, words, then) in [
+        (vec![], "waiting: the brokers of [kafka] have not answered the gateway yet", vec![away(), taken()]),
+        (vec![away()], "waiting: the broker is away", vec![away(), taken()]),
+    ] {
+        // In a gateway's place.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let admin = format!("http://{}", listener.local_addr().unwrap());
+        let (answers, next) = unbounded_channel();
+        let next = Arc::new(tokio::sync::Mutex::new(next));
+        let gateway = Router::new().fallback(async move || {
+            let (status, answer) = next.lock().await.recv().await.expect("an answer");
+            (status, Json(answer))
+        });
+        let served = tokio::spawn(async move { axum::serve(listener, gateway).await });
+        first.into_iter().for_each(|answer| answers.send(answer).unwrap());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wecom-gateway"));
+        command.args(["push", "--admin", &admin, "--via", "kafka", "--file"]).arg(&file);
+        let mut push = command.stderr(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(push.stderr.take().unwrap());
+        // Without a word it ends by itself.
+        let watched = tokio::task::spawn_blocking(move || {
+            let mut said = said.lines();
+            let line = said.next().expect("a word").unwrap();
+            then.into_iter().for_each(|answer| answers.send(answer).unwrap());
+            let more: Vec<String> = said.map(Result::unwrap).collect();
+            (line, more, push.wait().unwrap())
+        });
+        let (line, more, status) = tokio::time::timeout(TEST, watched).await.expect("within its time").unwrap();
+        assert!(line.starts_with(words) && more.is_empty() && status.success(), "{line} {more:?} {status}");
+        served.abort();
+    }
 }
 
 async fn command(world: &World, file: &Path) -> (i32, String, String) {

@@ -79,6 +79,7 @@ use on_both_databases;
 
 on_both_databases!(
     a_message_is_found_by_each_of_its_names_with_its_whole_trail,
+    blanks_at_the_end_of_a_name_count,
     lines_written_again_in_any_cut_give_the_same_rows,
     two_gateways_that_write_at_once_give_the_same_rows,
     ended_deliveries_come_newest_first_page_by_page,
@@ -150,6 +151,27 @@ async fn a_message_is_found_by_each_of_its_names_with_its_whole_trail(kind: In) 
         assert_eq!(item["stages"][3]["errcode"], 93000);
     }
     assert_eq!(records.messages_by_id("M1780000000123", None, 10).await.expect("reads").items, []);
+}
+
+/// Server's collations leave them out of a comparison.
+async fn blanks_at_the_end_of_a_name_count(kind: In) {
+    let (_folder, records) = records(kind).await;
+    let (bare, blank, of_task) = (key("pad"), key("pad "), MessageKey::of_push("app", "群:1", "task "));
+    let lines = [("r1", &bare), ("r2", &blank), ("r3", &of_task)];
+    let lines = lines.map(|(request, key)| line(9, Stage::Accepted, request, key, json!({})));
+    records.write(lines.to_vec()).await.expect("writes");
+    for (id, found) in [
+        ("pad", vec!["r1"]),
+        ("pad ", vec!["r2"]),
+        ("pad  ", vec![]),
+        ("r1 ", vec![]),
+        ("task", vec![]),
+        ("task ", vec!["r3"]),
+    ] {
+        let page = records.messages_by_id(id, None, 10).await.expect("reads");
+        let requests: Vec<String> = page.items.into_iter().map(|item| item.request_id).collect();
+        assert_eq!(requests, found, "{id:?}");
+    }
 }
 
 async fn lines_written_again_in_any_cut_give_the_same_rows(kind: In) {
