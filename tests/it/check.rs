@@ -274,6 +274,10 @@ async fn redis_is_asked_as_serve_would() {
     let checked = check(&config).await;
     assert_eq!(checked.code, 0, "{}", checked.said);
     checked.says(&format!("✓ {at}: answers, and what it holds is laid out for 4 shards"));
+    let _: () = server.command_as("pass-word", &["FLUSHALL"]).await;
+    check(&config).await.says(&format!("✓ {at}: answers, and holds nothing of a gateway yet"));
+    let kept: u64 = server.command_as("pass-word", &["DBSIZE"]).await;
+    assert_eq!(kept, 0, "it was left as it was");
     let scenario = with(scenario, "");
     let checked = check(&scenario.write().unwrap()).await;
     assert_eq!(checked.code, 2, "{}", checked.said);

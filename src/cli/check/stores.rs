@@ -1,5 +1,5 @@
 //! What lanes and records are kept in, looked at without changing any of it: the number of shards of an embedded store that is
-//! there, Redis, and the records' database. (An empty Redis alone remembers the number of shards from then on, as from a first start.)
+//! there, Redis, and the records' database.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -18,8 +18,8 @@ use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::model::Secret;
 use crate::store::embedded::shards_of;
-use crate::store::redis::RedisStore;
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
+use crate::store::redis::{laid_out_otherwise, shards_at};
 
 /// How long a database server may take to let us in and to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -52,22 +52,21 @@ pub(super) async fn redis(settings: &Settings, config: &Path) -> Option<Finding>
         return None;
     }
     let subject = format!("Redis{}", place(&settings.store.redis));
-    let answered = match RedisStore::open(&settings.store.redis, settings.store_options()) {
-        Ok(store) => store.ping().await,
-        Err(error) => Err(error),
+    let wanted = settings.store.shards;
+    let answered = match shards_at(&settings.store.redis).await {
+        Ok(Some(there)) if there != wanted => Err(laid_out_otherwise(wanted, there)),
+        other => other,
     };
     let file = config.display();
     Some(match answered {
-        Ok(()) => Finding::fine(
-            subject,
-            format!("answers, and what it holds is laid out for {} shards", settings.store.shards),
-        ),
+        Ok(Some(there)) => Finding::fine(subject, format!("answers, and what it holds is laid out for {there} shards")),
+        Ok(None) => Finding::fine(subject, "answers, and holds nothing of a gateway yet"),
         Err(StoreError::Refused(why)) => {
             Finding::fault(subject, why, format!("{file}: store.redis or store.shards, as it says"))
         }
         Err(error) => {
             let mend =
-                format!("{file}: start the server, or correct store.redis; see to firewall, routes and store.replicas");
+                format!("{file}: start the server, or correct store.redis; see to firewall and routes");
             Finding::fault(subject, error.to_string(), mend)
         }
     })

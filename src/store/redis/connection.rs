@@ -109,6 +109,31 @@ impl From<Down> for StoreError {
     }
 }
 
+/// The shard count that the data there is laid out for; none where there is no data. It is asked as [`Link`] would connect, and
+/// nothing is changed.
+///
+/// # Errors
+/// As a store's that can't connect.
+pub async fn shards_at(url: &Secret) -> Result<Option<u16>> {
+    let address = address(url)?;
+    let asked = timeout(CONNECT_LIMIT, async { address.reach().await?.connection.hget(META, SHARDS).await });
+    match asked.await {
+        Ok(answer) => answer.map_err(|error| Down::from(error).into()),
+        Err(_) => Err(StoreError::Unavailable("connecting takes too long".into())),
+    }
+}
+
+fn address(url: &Secret) -> Result<Address> {
+    // For TLS. Fails only where a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Address::parse(url.expose()).map_err(|why| StoreError::Refused(format!("store.redis: {why}")))
+}
+
+/// What a store says whose shards are not those of the data.
+pub fn laid_out_otherwise(wanted: u16, there: u16) -> StoreError {
+    StoreError::Refused(format!("store.shards is {wanted}, but the data in redis was laid out for {there}: set it back"))
+}
+
 /// The store's link to its server.
 pub(super) struct Link {
     state: watch::Receiver<State>,
@@ -120,9 +145,7 @@ pub(super) struct Link {
 impl Link {
     /// Starts connecting in the background. Fails only when the URL can't be read.
     pub fn open(url: &Secret, shards: u16, replicas: u32, wakeups: Arc<Wakeups>) -> Result<Self> {
-        let address = Address::parse(url.expose()).map_err(|why| StoreError::Refused(format!("store.redis: {why}")))?;
-        // For TLS. Fails only where a provider is installed already, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        let address = address(url)?;
         let (changes, state) = watch::channel(State::Connecting);
         let keeper = Keeper { address, shards, replicas, wakeups, changes };
         let replicas = Replicas::new(replicas);
@@ -338,10 +361,7 @@ impl Keeper {
         let Reached { mut connection, node, mut asked, mends_itself } = self.address.reach().await?;
         let agreed = agreed_shards(&mut connection, self.shards).await?;
         if agreed != self.shards {
-            return Err(Down::Refused(format!(
-                "store.shards is {}, but the data in redis was laid out for {agreed}: set it back",
-                self.shards
-            )));
+            return Err(Down::Refused(laid_out_otherwise(self.shards, agreed).to_string()));
         }
         say_what_it_survives(&mut asked, self.replicas).await;
         let waiting = match self.replicas {
