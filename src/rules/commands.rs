@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::args::{self, Fault};
 use super::fold::{blank, fold, fold_char};
 use super::form::Form;
-use super::mention::{Address, Mentions};
+use super::mention::{Address, Mentions, may_be_mentions};
 use super::{Action, CommandCall, Decision, RuleError, Run, Trigger, texts};
 use crate::config::settings::{self, Arg, Audience, Only, UnknownCommand};
 use crate::model::{Message, SenderKind};
@@ -147,7 +147,7 @@ impl Commands {
         if address.behind && !self.on_mention {
             return None;
         }
-        match self.behind_prefix(address.words) {
+        match self.behind_prefix(address.words).or_else(|| self.behind_others(mentions, address)) {
             Some(words) => self.prefixed(mentions, words, message),
             None if self.on_mention => self.bare(mentions, address, message),
             None => None,
@@ -161,6 +161,16 @@ impl Commands {
             prefix.chars().all(|want| chars.next().is_some_and(|c| fold_char(c) == want)).then_some(chars.as_str())
         })?;
         Some(behind.trim_start_matches(blank))
+    }
+
+    /// The words behind the prefix of a command that stands behind ours and other people's mentions: `@bot @Li Si /query 1`.
+    fn behind_others<'t>(&self, mentions: &Mentions, address: &Address<'t>) -> Option<&'t str> {
+        let words = address.words;
+        let mut ends = words.match_indices(blank).filter(|_| address.behind);
+        let (at, behind) =
+            ends.find_map(|(at, _)| Some((at, self.behind_prefix(words[at..].trim_start_matches(blank))?)))?;
+        let is_command = self.find(mentions.split_name(behind).name).is_some();
+        (is_command && may_be_mentions(&words[..at])).then_some(behind)
     }
 
     fn prefixed(&self, mentions: &Mentions, words: &str, message: &Message) -> Option<Decision> {

@@ -12,7 +12,7 @@ use super::fold::{blank, fold, fold_char, invisible};
 use super::{RuleError, head};
 use crate::model::{ChatKind, Message};
 
-/// How many words a member's own name may have, when one is skipped in front of ours (`@Li Si @Robot A help`).
+/// How many words a member's own name may have, when one is skipped in front of ours (`@Li Si @Robot A help`) or of a command.
 const OTHER_NAME_WORDS: usize = 3;
 
 /// What texts call the bot where no name of it is known: `@我 /query`.
@@ -140,9 +140,7 @@ impl Mentions {
             return text;
         }
         let ours = self.first_in(text).unwrap_or(0);
-        let names = text[..ours].split(at_sign);
-        let plausible = names.into_iter().all(|name| name.split_whitespace().count() <= OTHER_NAME_WORDS);
-        if plausible { &text[ours..] } else { text }
+        if may_be_mentions(&text[..ours]) { &text[ours..] } else { text }
     }
 
     /// The text in front of our mentions that it ends with; `None` where it ends otherwise.
@@ -186,6 +184,12 @@ impl Mentions {
             Some((name, len))
         })
     }
+}
+
+/// Whether a text may be other people's mentions and nothing else.
+pub(super) fn may_be_mentions(text: &str) -> bool {
+    let begins = text.is_empty() || text.starts_with(at_sign);
+    begins && text.split(at_sign).all(|name| name.split_whitespace().count() <= OTHER_NAME_WORDS)
 }
 
 /// `@`, full-width or not.
