@@ -198,6 +198,9 @@ impl Group {
         }
         leaving.iter().for_each(|worked| worked.worker.abort());
         self.store(consumer, leaving.iter());
+        // librdkafka keeps a pause for as long as it knows the partition: it would come back with it, and be read no more. That is ended
+        // here and not once it is ours again, where this could overtake the start of its reading, which would then be dropped.
+        self.say("resume", consumer.resume(&self.list(leaving.iter().map(|worked| (worked.partition.number, None)))));
         if !leaving.is_empty() {
             info!(topic = self.topic, taken = ?numbers(partitions), "partitions are ours no more");
         }

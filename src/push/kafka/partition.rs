@@ -28,7 +28,7 @@ struct State {
     done: Option<i64>,
     /// As much of `done` as was asked for already.
     told: Option<i64>,
-    /// Nothing more is fetched until there is room.
+    /// Nothing more is fetched until there is room; nothing was read since.
     paused: bool,
 }
 
@@ -50,12 +50,11 @@ impl Partition {
         !state.paused
     }
 
-    /// Whether it was full and has room again: from then on it may be read on.
+    /// Whether it was full and has room again: it is to be read on. Said again until something of it is read, for librdkafka drops
+    /// without a word what it is told while it begins to share partitions anew.
     pub(super) fn goes_on(&self, room: usize) -> bool {
-        let mut state = self.lock();
-        let goes_on = state.paused && state.in_flight() <= room / 2;
-        state.paused &= !goes_on;
-        goes_on
+        let state = self.lock();
+        state.paused && state.in_flight() <= room / 2
     }
 
     /// Up to `most` tasks that wait; waits for the first.
@@ -130,7 +129,9 @@ mod tests {
         assert!(!partition.goes_on(4), "three of four");
         partition.done(3, 0);
         assert!(partition.goes_on(4));
-        assert!(!partition.goes_on(4), "once");
+        assert!(partition.goes_on(4), "it may not have been heard");
+        assert!(partition.put(record(4), 4, NOT_LONG));
+        assert!(!partition.goes_on(4), "it is read");
     }
 
     #[tokio::test]
