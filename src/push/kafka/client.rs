@@ -74,13 +74,15 @@ pub(super) fn inquirer(kafka: &Kafka) -> ClientConfig {
 fn client(kafka: &Kafka, good: &[(&str, &str)], ours: &[(&str, &str)]) -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set_log_level(RDKafkaLogLevel::Info);
-    config.set("client.id", "wecom-gateway").set("statistics.interval.ms", STATISTICS_MS);
+    config.set("client.id", "wecom-gateway");
     // The OpenSSL within knows nothing of where this system keeps its certificates.
     config.set("ssl.ca.location", "probe");
     let options = kafka.options.iter().map(|(name, value)| (name.as_str(), value.expose()));
     for (name, value) in good.iter().copied().chain(options).chain(ours.iter().copied()) {
         config.set(name, value);
     }
+    // Without them no outage would end ([`Link::look`]).
+    config.set("statistics.interval.ms", STATISTICS_MS);
     config.set("bootstrap.servers", &kafka.brokers);
     config
 }
