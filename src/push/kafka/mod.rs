@@ -2,7 +2,8 @@
 //!
 //! `consumer` reads the topic and shares its partitions with the other gateways of the group; `partition` holds what was read of one,
 //! `worker` hands it over, `batch` says how far it is done. `producer` writes, `dead_letter` what it writes of a refused task. `client` is
-//! what both ends are made with; `outage` says when trouble is an alarm, `unwritable` of which topic it is; `retention` asks how long the topic keeps what we remember.
+//! what both ends are made with; `outage` says when trouble is an alarm, `unwritable` of which topic it is, `presence` whether that is
+//! there; `retention` asks how long the topic keeps what we remember.
 //!
 //! Nothing here decides whether a task was sent before: that is the barrier's (`store/pushes.rs`). So whatever is read twice, by a
 //! replay, a rebalance or a crash, goes out once.
@@ -14,6 +15,7 @@ mod dead_letter;
 mod handover;
 mod outage;
 mod partition;
+mod presence;
 mod producer;
 mod results;
 mod retention;
