@@ -92,8 +92,8 @@ struct Worked {
 }
 
 impl Group {
-    /// None is ours yet. Workers run on the runtime that this is called on.
-    pub(super) fn new(kafka: &Kafka, worker: Worker, view: Arc<KafkaView>, stop: Stop) -> Self {
+    /// None is ours yet. Workers run on `runtime`.
+    pub(super) fn new(kafka: &Kafka, worker: Worker, view: Arc<KafkaView>, runtime: Handle, stop: Stop) -> Self {
         Self {
             topic: kafka.topic.clone(),
             in_flight: kafka.in_flight,
@@ -101,7 +101,7 @@ impl Group {
             view,
             link: Link::new("consumer"),
             outage: Mutex::default(),
-            runtime: Handle::current(),
+            runtime,
             stop,
             ours: Mutex::default(),
         }
