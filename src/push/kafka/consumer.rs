@@ -187,7 +187,7 @@ impl Group {
         leaving.iter().for_each(|worked| worked.stop.cancel());
         let ends = async {
             for worked in &mut leaving {
-                // An error is a panic, and is logged by its hook.
+                // No error: it outlives its panics, and nobody aborted it yet.
                 let _ = (&mut worked.worker).await;
             }
         };
