@@ -25,6 +25,7 @@ const OURS: &[(&str, &str)] = &[
     ("enable.idempotence", "remove it: what is written here is always written so"),
     ("acks", "remove it: what is written here waits for all replicas in sync"),
     ("request.required.acks", "remove it: what is written here waits for all replicas in sync"),
+    ("statistics.interval.ms", "remove it: by what they tell, an outage is known to be over"),
     ("transactional.id", "remove it: each process has one of its own"),
 ];
 

@@ -53,6 +53,7 @@ fn faults_of_the_section_name_their_key() {
         ("kafka.dead_letter_topic = \"wecom.push\"", "kafka.dead_letter_topic", &["is topic too"]),
         ("kafka.in_flight = 0", "kafka.in_flight", &["from 1"]),
         ("kafka.options.\"enable.auto.commit\" = true", "kafka.options.enable.auto.commit", &["the gateway's to set"]),
+        ("kafka.options.statistics.interval.ms = 0", "kafka.options.statistics.interval.ms", &["the gateway's to set"]),
         ("kafka.options.group.id = \"g\"", "kafka.options.group.id", &["[kafka] group"]),
         (
             "kafka.options.sasl.pasword = \"${OPS_TOKEN}\"",

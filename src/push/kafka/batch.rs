@@ -1,6 +1,7 @@
 //! Some tasks of one partition on their way to their owners, and how far they are done without a gap. Pure.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use rdkafka::Message;
 use rdkafka::message::{Headers, OwnedMessage};
@@ -19,7 +20,7 @@ pub(super) struct Batch {
 
 #[derive(Debug)]
 struct Item {
-    record: OwnedMessage,
+    record: Arc<OwnedMessage>,
     stand: Stand,
 }
 
@@ -43,9 +44,9 @@ enum Stand {
 
 impl Batch {
     /// Reads what came, in its order.
-    pub(super) fn read(records: Vec<OwnedMessage>, read: impl Fn(&[u8]) -> Result<Task, TaskFault>) -> Self {
-        let next = records.first().map_or(0, Message::offset);
-        let item = |record: OwnedMessage| {
+    pub(super) fn read(records: Vec<Arc<OwnedMessage>>, read: impl Fn(&[u8]) -> Result<Task, TaskFault>) -> Self {
+        let next = records.first().map_or(0, |record| record.offset());
+        let item = |record: Arc<OwnedMessage>| {
             let stand = match read(record.payload().unwrap_or_default()) {
                 Ok(task) => Stand::Open(Box::new(Task { trace: trace(&record), ..task })),
                 Err(fault) => Stand::Refused(fault),
@@ -58,7 +59,7 @@ impl Batch {
     /// What is to be handed over, each with its record.
     pub(super) fn open(&self) -> impl Iterator<Item = (&Task, &OwnedMessage)> {
         self.items.iter().filter_map(|Item { record, stand }| match stand {
-            Stand::Open(task) => Some((task.as_ref(), record)),
+            Stand::Open(task) => Some((task.as_ref(), record.as_ref())),
             Stand::Refused(_) | Stand::Done => None,
         })
     }
@@ -79,7 +80,7 @@ impl Batch {
     /// What a letter has to be written of.
     pub(super) fn refused(&self) -> impl Iterator<Item = (&OwnedMessage, &TaskFault)> {
         self.items.iter().filter_map(|Item { record, stand }| match stand {
-            Stand::Refused(fault) => Some((record, fault)),
+            Stand::Refused(fault) => Some((record.as_ref(), fault)),
             Stand::Open(_) | Stand::Done => None,
         })
     }

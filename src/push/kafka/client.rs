@@ -4,14 +4,11 @@
 //! while brokers are away; here each change is said once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::producer::{FutureProducer, Producer as _};
 use rdkafka::statistics::Statistics;
 use tracing::{debug, info, warn};
 
@@ -19,8 +16,6 @@ use crate::config::settings::Kafka;
 
 /// Between two looks at the state of connections and partitions.
 const STATISTICS_MS: &str = "1000";
-/// How long the brokers have to say whether a topic is there.
-const METADATA: Duration = Duration::from_secs(2);
 
 /// A client that reads tasks.
 pub(super) fn consumer(kafka: &Kafka) -> ClientConfig {
@@ -74,13 +69,15 @@ pub(super) fn inquirer(kafka: &Kafka) -> ClientConfig {
 fn client(kafka: &Kafka, good: &[(&str, &str)], ours: &[(&str, &str)]) -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set_log_level(RDKafkaLogLevel::Info);
-    config.set("client.id", "wecom-gateway").set("statistics.interval.ms", STATISTICS_MS);
+    config.set("client.id", "wecom-gateway");
     // The OpenSSL within knows nothing of where this system keeps its certificates.
     config.set("ssl.ca.location", "probe");
     let options = kafka.options.iter().map(|(name, value)| (name.as_str(), value.expose()));
     for (name, value) in good.iter().copied().chain(options).chain(ours.iter().copied()) {
         config.set(name, value);
     }
+    // Without them no outage would end ([`Link::look`]).
+    config.set("statistics.interval.ms", STATISTICS_MS);
     config.set("bootstrap.servers", &kafka.brokers);
     config
 }
@@ -209,38 +206,15 @@ impl Link {
     }
 }
 
-fn words(error: &KafkaError) -> String {
+/// What it says, without where it happened.
+pub(super) fn words(error: &KafkaError) -> String {
     error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string())
 }
 
-fn is_missing(error: &KafkaError) -> bool {
+/// Whether there is no such topic.
+pub(super) fn is_missing(error: &KafkaError) -> bool {
     use RDKafkaErrorCode::{UnknownTopic, UnknownTopicOrPartition};
     matches!(error.rdkafka_error_code(), Some(UnknownTopic | UnknownTopicOrPartition))
-}
-
-/// Why nothing was written to a topic, in words. A topic that is not there only times out at first: then the brokers are asked.
-pub(super) async fn why<C: ClientContext + 'static>(
-    producer: &FutureProducer<C>,
-    error: &KafkaError,
-    topic: &str,
-) -> String {
-    let timed_out = error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageTimedOut);
-    match is_missing(error) || timed_out && !is_there(producer, topic).await {
-        true => format!("the topic {topic} is not there: make it"),
-        false => words(error),
-    }
-}
-
-/// Whether a topic is there, as far as the brokers say.
-async fn is_there<C: ClientContext + 'static>(producer: &FutureProducer<C>, topic: &str) -> bool {
-    let (producer, topic) = (producer.clone(), topic.to_owned());
-    let ask = move || {
-        let metadata = producer.client().fetch_metadata(Some(&topic), METADATA).ok()?;
-        let error = metadata.topics().first()?.error()?;
-        Some(RDKafkaErrorCode::from(error))
-    };
-    let said = tokio::task::spawn_blocking(ask).await.ok().flatten();
-    said != Some(RDKafkaErrorCode::UnknownTopicOrPartition)
 }
 
 /// librdkafka's own log: what matters of it comes as errors, too.
@@ -249,7 +223,7 @@ pub(super) fn log(level: RDKafkaLogLevel, facility: &str, line: &str) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::model::Secret;
 
@@ -281,7 +255,8 @@ mod tests {
         }
     }
 
-    fn kafka() -> Kafka {
+    /// Nothing is set, and no broker there.
+    pub fn kafka() -> Kafka {
         let name = |text: &str| text.to_owned();
         Kafka {
             brokers: name("127.0.0.1:1"),

@@ -92,8 +92,8 @@ struct Worked {
 }
 
 impl Group {
-    /// None is ours yet. Workers run on the runtime that this is called on.
-    pub(super) fn new(kafka: &Kafka, worker: Worker, view: Arc<KafkaView>, stop: Stop) -> Self {
+    /// None is ours yet. Workers run on `runtime`.
+    pub(super) fn new(kafka: &Kafka, worker: Worker, view: Arc<KafkaView>, runtime: Handle, stop: Stop) -> Self {
         Self {
             topic: kafka.topic.clone(),
             in_flight: kafka.in_flight,
@@ -101,7 +101,7 @@ impl Group {
             view,
             link: Link::new("consumer"),
             outage: Mutex::default(),
-            runtime: Handle::current(),
+            runtime,
             stop,
             ours: Mutex::default(),
         }
@@ -187,7 +187,7 @@ impl Group {
         leaving.iter().for_each(|worked| worked.stop.cancel());
         let ends = async {
             for worked in &mut leaving {
-                // An error is a panic, and is logged by its hook.
+                // No error: it outlives its panics, and nobody aborted it yet.
                 let _ = (&mut worked.worker).await;
             }
         };
@@ -198,6 +198,9 @@ impl Group {
         }
         leaving.iter().for_each(|worked| worked.worker.abort());
         self.store(consumer, leaving.iter());
+        // librdkafka keeps a pause for as long as it knows the partition: it would come back with it, and be read no more. That is ended
+        // here and not once it is ours again, where this could overtake the start of its reading, which would then be dropped.
+        self.say("resume", consumer.resume(&self.list(leaving.iter().map(|worked| (worked.partition.number, None)))));
         if !leaving.is_empty() {
             info!(topic = self.topic, taken = ?numbers(partitions), "partitions are ours no more");
         }

@@ -17,6 +17,7 @@ use tracing::warn;
 use uuid::Uuid;
 
 use super::client::{self, Link};
+use super::presence::Presence;
 use super::producer::{Context, is_too_large};
 use crate::config::settings::Kafka;
 use crate::model::Lane;
@@ -36,6 +37,7 @@ pub(super) type Outgoing = (Task, Vec<u8>);
 pub(super) struct HandOver {
     kafka: Kafka,
     link: Arc<Link>,
+    presence: Presence,
     /// `None`: none was needed yet, or the last one can't be used any more.
     producer: Mutex<Option<Transactions>>,
 }
@@ -54,7 +56,8 @@ enum Packing {
 impl HandOver {
     /// Connects when it is first needed.
     pub(super) fn new(kafka: &Kafka) -> Self {
-        Self { kafka: kafka.clone(), link: Arc::new(Link::new("transactions")), producer: Mutex::default() }
+        let link = Arc::new(Link::new("transactions"));
+        Self { kafka: kafka.clone(), link, presence: Presence::default(), producer: Mutex::default() }
     }
 
     /// Writes a batch, all or none of it.
@@ -139,7 +142,7 @@ impl HandOver {
             None => Ok(()),
             Some(_) if !too_large.is_empty() => Err(HandOverError::TooLarge(too_large)),
             Some((_, error)) => {
-                let why = client::why(producer, error, &self.kafka.topic).await;
+                let why = self.presence.why(producer, error, &self.kafka.topic).await;
                 Err(self.not_taken(error, &why))
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! `consumer` reads the topic and shares its partitions with the other gateways of the group; `partition` holds what was read of one,
 //! `worker` hands it over, `batch` says how far it is done. `producer` writes, `dead_letter` what it writes of a refused task. `client` is
-//! what both ends are made with; `outage` says when trouble is an alarm, `unwritable` of which topic it is; `retention` asks how long the topic keeps what we remember.
+//! what both ends are made with; `outage` says when trouble is an alarm, `unwritable` of which topic it is, `presence` whether that is
+//! there; `retention` asks how long the topic keeps what we remember.
 //!
 //! Nothing here decides whether a task was sent before: that is the barrier's (`store/pushes.rs`). So whatever is read twice, by a
 //! replay, a rebalance or a crash, goes out once.
@@ -14,6 +15,7 @@ mod dead_letter;
 mod handover;
 mod outage;
 mod partition;
+mod presence;
 mod producer;
 mod results;
 mod retention;
@@ -25,6 +27,7 @@ use std::time::Duration;
 
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::producer::BaseProducer;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tracing::error;
 
@@ -134,7 +137,13 @@ impl Kafka {
 
     async fn read(&self, stop: &Stop) {
         while !stop.draining.is_cancelled() {
-            match self.read_on_a_thread(stop.clone()).await {
+            let (settings, worker, view) = (self.settings.clone(), self.worker.clone(), self.view.clone());
+            let runtime = Handle::current();
+            let read = move |stop| {
+                let health = worker.telemetry.health.clone();
+                consumer::read(&settings, Group::new(&settings, worker, view, runtime, stop), &health)
+            };
+            match on_a_thread(stop, read).await {
                 Ok(()) => {}
                 Err(error) => {
                     error!(%error, "the Kafka consumer can't go on; another takes its place");
@@ -143,18 +152,43 @@ impl Kafka {
             }
         }
     }
+}
 
-    /// The thread outlives nobody's patience: where it does not end in time, the process does not wait for it.
-    async fn read_on_a_thread(&self, stop: Stop) -> KafkaResult<()> {
-        let (settings, health) = (self.settings.clone(), self.worker.telemetry.health.clone());
-        let group = Group::new(&settings, self.worker.clone(), self.view.clone(), stop);
-        let (ended, end) = oneshot::channel();
-        let thread = std::thread::Builder::new().name(consumer::NAME.into()).spawn(move || {
-            // Nobody listens any more once the gateway has stopped waiting.
-            let _ = ended.send(consumer::read(&settings, group, &health));
-        });
-        let failed = |why: String| KafkaError::ClientCreation(why);
-        thread.map_err(|error| failed(format!("no thread for it: {error}")))?;
-        end.await.unwrap_or_else(|_| Err(failed("its thread panicked".into())))
+/// Reads on a thread that outlives nobody's patience: where it does not end in time, the process does not wait for it; and where nobody
+/// waits for it any more, it is told to stop, for another may begin.
+async fn on_a_thread(stop: &Stop, read: impl FnOnce(Stop) -> KafkaResult<()> + Send + 'static) -> KafkaResult<()> {
+    let draining = stop.draining.child_token();
+    let _unless_awaited = draining.clone().drop_guard();
+    let its_stop = Stop { draining, cut: stop.cut.clone() };
+    let (ended, end) = oneshot::channel();
+    let thread = std::thread::Builder::new().name(consumer::NAME.into()).spawn(move || {
+        // Nobody listens any more once the gateway has stopped waiting.
+        let _ = ended.send(read(its_stop));
+    });
+    let failed = |why: String| KafkaError::ClientCreation(why);
+    thread.map_err(|error| failed(format!("no thread for it: {error}")))?;
+    end.await.unwrap_or_else(|_| Err(failed("its thread panicked".into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reader_that_nobody_waits_for_stops() {
+        let (stop, runtime) = (Stop::default(), Handle::current());
+        let (stops, stopped) = mpsc::channel();
+        let read = move |stop: Stop| {
+            runtime.block_on(stop.draining.cancelled());
+            stops.send(()).unwrap();
+            Ok(())
+        };
+        assert!(on_a_thread(&stop, read).now_or_never().is_none(), "it reads");
+        stopped.recv_timeout(Duration::from_secs(60)).expect("it stops");
+        assert!(!stop.draining.is_cancelled(), "the gateway does not");
     }
 }

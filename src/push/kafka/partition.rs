@@ -3,7 +3,7 @@
 //! The consumer's thread fills it and stores its offset; its worker takes what waits, in order. Both only meet here.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rdkafka::message::OwnedMessage;
@@ -21,14 +21,14 @@ pub(super) struct Partition {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<OwnedMessage>,
-    /// Taken by the worker, and not done.
-    in_work: usize,
+    waiting: VecDeque<Arc<OwnedMessage>>,
+    /// Taken by the worker, and not done, in order.
+    in_work: Vec<Arc<OwnedMessage>>,
     /// The offset after the last task that is done, with all before it.
     done: Option<i64>,
     /// As much of `done` as was asked for already.
     told: Option<i64>,
-    /// Nothing more is fetched until there is room.
+    /// Nothing more is fetched until there is room; nothing was read since.
     paused: bool,
 }
 
@@ -41,7 +41,7 @@ impl Partition {
     /// Adds what was read; answers whether it may be read on: it holds fewer than `room`, or did so within `patience`.
     pub(super) fn put(&self, message: OwnedMessage, room: usize, patience: Duration) -> bool {
         let mut state = self.lock();
-        state.waiting.push_back(message);
+        state.waiting.push_back(Arc::new(message));
         self.filled.notify_one();
         let is_full = |state: &mut State| state.in_flight() >= room;
         let waited = self.emptied.wait_timeout_while(state, patience, is_full);
@@ -50,35 +50,43 @@ impl Partition {
         !state.paused
     }
 
-    /// Whether it was full and has room again: from then on it may be read on.
+    /// Whether it was full and has room again: it is to be read on. Said again until something of it is read, for librdkafka drops
+    /// without a word what it is told while it begins to share partitions anew.
     pub(super) fn goes_on(&self, room: usize) -> bool {
-        let mut state = self.lock();
-        let goes_on = state.paused && state.in_flight() <= room / 2;
-        state.paused &= !goes_on;
-        goes_on
+        let state = self.lock();
+        state.paused && state.in_flight() <= room / 2
     }
 
     /// Up to `most` tasks that wait; waits for the first.
-    pub(super) async fn take(&self, most: usize) -> Vec<OwnedMessage> {
+    pub(super) async fn take(&self, most: usize) -> Vec<Arc<OwnedMessage>> {
         loop {
             let filled = self.filled.notified();
             {
                 let mut state = self.lock();
                 if !state.waiting.is_empty() {
                     let count = state.waiting.len().min(most);
-                    state.in_work = count;
-                    return state.waiting.drain(..count).collect();
+                    state.in_work = state.waiting.drain(..count).collect();
+                    return state.in_work.clone();
                 }
             }
             filled.await;
         }
     }
 
-    /// The worker is done with all before `next`; `left` of what it took are not.
+    /// The worker is done with all before `next`; the last `left` of what it took are not.
     pub(super) fn done(&self, next: i64, left: usize) {
         let mut state = self.lock();
-        (state.done, state.in_work) = (Some(next), left);
+        let done = state.in_work.len().saturating_sub(left);
+        state.in_work.drain(..done);
+        state.done = Some(next);
         self.emptied.notify_one();
+    }
+
+    /// The worker is gone: what it took and was not done waits for another.
+    pub(super) fn again(&self) {
+        let mut state = self.lock();
+        let in_work = std::mem::take(&mut state.in_work);
+        in_work.into_iter().rev().for_each(|message| state.waiting.push_front(message));
     }
 
     /// The offset to store, where it has moved since the last time.
@@ -102,12 +110,13 @@ impl Partition {
 
 impl State {
     fn in_flight(&self) -> usize {
-        self.waiting.len() + self.in_work
+        self.waiting.len() + self.in_work.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rdkafka::Message as _;
     use rdkafka::message::Timestamp;
 
     use super::*;
@@ -118,24 +127,30 @@ mod tests {
         OwnedMessage::new(None, None, "t".into(), Timestamp::NotAvailable, 0, offset, None)
     }
 
+    fn offsets(taken: &[Arc<OwnedMessage>]) -> Vec<i64> {
+        taken.iter().map(|message| message.offset()).collect()
+    }
+
     #[tokio::test]
     async fn it_is_read_on_until_it_is_full_and_again_when_half_is_done() {
         let partition = Partition::new(0);
         assert!((0..3).all(|offset| partition.put(record(offset), 4, NOT_LONG)));
         assert!(!partition.put(record(3), 4, NOT_LONG), "full");
         assert!(!partition.goes_on(4));
-        let taken: Vec<i64> = partition.take(3).await.iter().map(rdkafka::Message::offset).collect();
+        let taken = offsets(&partition.take(3).await);
         assert_eq!((taken, partition.in_flight()), (vec![0, 1, 2], 4), "what is in work counts");
         partition.done(1, 2);
         assert!(!partition.goes_on(4), "three of four");
         partition.done(3, 0);
         assert!(partition.goes_on(4));
-        assert!(!partition.goes_on(4), "once");
+        assert!(partition.goes_on(4), "it may not have been heard");
+        assert!(partition.put(record(4), 4, NOT_LONG));
+        assert!(!partition.goes_on(4), "it is read");
     }
 
     #[tokio::test]
     async fn room_that_comes_soon_enough_is_waited_for() {
-        let partition = std::sync::Arc::new(Partition::new(0));
+        let partition = Arc::new(Partition::new(0));
         let worker = partition.clone();
         let works = tokio::spawn(async move {
             worker.take(1).await;
@@ -145,6 +160,17 @@ mod tests {
         let reads = tokio::task::spawn_blocking(move || reader.put(record(0), 1, Duration::from_secs(30)));
         assert!(reads.await.unwrap());
         works.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_a_worker_leaves_another_takes_in_its_order() {
+        let partition = Partition::new(0);
+        assert!((0..5).all(|offset| partition.put(record(offset), 9, NOT_LONG)));
+        partition.take(4).await;
+        partition.done(2, 2);
+        partition.again();
+        assert_eq!((partition.in_flight(), partition.moved()), (3, Some(2)));
+        assert_eq!(offsets(&partition.take(9).await), [2, 3, 4]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use rdkafka::statistics::Statistics;
 use rdkafka::util::Timeout;
 
 use super::client::{self, Link};
+use super::presence::Presence;
 use super::unwritable::Unwritable;
 use crate::alarms::Alarms;
 use crate::config::settings::Kafka;
@@ -22,6 +23,7 @@ pub(super) struct Producer {
     kafka: Kafka,
     link: Arc<Link>,
     unwritable: Unwritable,
+    presence: Presence,
     current: Mutex<FutureProducer<Context>>,
 }
 
@@ -73,7 +75,8 @@ impl Producer {
     pub(super) fn new(kafka: &Kafka, alarms: &Alarms) -> KafkaResult<Self> {
         let unwritable = Unwritable::new(alarms.clone());
         let link = Arc::new(Link::new("producer"));
-        Ok(Self { kafka: kafka.clone(), current: Mutex::new(connect(kafka, &link)?), unwritable, link })
+        let (current, presence) = (Mutex::new(connect(kafka, &link)?), Presence::default());
+        Ok(Self { kafka: kafka.clone(), link, unwritable, presence, current })
     }
 
     /// Writes a record; answers once it is there.
@@ -90,7 +93,7 @@ impl Producer {
             }
             Err((error, _)) if is_too_large(&error) => Err(Unwritten::TooLarge),
             Err((error, _)) => {
-                let why = client::why(&producer, &error, topic).await;
+                let why = self.presence.why(&producer, &error, topic).await;
                 self.link.write_fails(&error, topic, &why);
                 self.unwritable.fails(topic, &why, Instant::now());
                 self.replace(&producer);
@@ -125,4 +128,35 @@ pub(super) fn is_too_large(error: &KafkaError) -> bool {
 
 fn connect(kafka: &Kafka, link: &Arc<Link>) -> KafkaResult<FutureProducer<Context>> {
     client::producer(kafka).create_with_context(Context(link.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::future::join_all;
+
+    use super::*;
+    use crate::model::Secret;
+    use crate::telemetry::Metrics;
+
+    /// What waits for an answer takes a thread of those that all of the process share.
+    #[test]
+    fn an_outage_takes_one_thread_however_much_is_to_be_written() {
+        let threads = Arc::new(AtomicUsize::new(0));
+        let count = threads.clone();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().on_thread_start(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        runtime.build().unwrap().block_on(async {
+            let options = [("message.timeout.ms".to_owned(), Secret::new("100"))].into_iter().collect();
+            let kafka = Kafka { options, ..client::tests::kafka() };
+            let producer = Producer::new(&kafka, &Alarms::unheard(Arc::new(Metrics::default()))).unwrap();
+            let record = || Record { topic: "t", key: None, value: Some(b"v"), headers: OwnedHeaders::new() };
+            let written = join_all((0..50).map(|_| producer.write(record()))).await;
+            assert!(written.iter().all(|written| matches!(written, Err(Unwritten::Trouble(_)))), "{written:?}");
+        });
+        assert_eq!(threads.load(Ordering::Relaxed), 1);
+    }
 }

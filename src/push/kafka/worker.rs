@@ -1,13 +1,15 @@
 //! The worker of one partition: reads tasks, hands them to their lanes by the desk, writes letters for those that are refused.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use rand::RngExt;
 use rdkafka::Message;
 use rdkafka::message::OwnedMessage;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::batch::Batch;
 use super::dead_letter;
@@ -22,6 +24,8 @@ const BATCH: usize = 256;
 /// The first pause of a partition that can't go on, and the longest.
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
+/// … and that of one whose worker panicked.
+const ANEW: Duration = Duration::from_secs(5);
 
 /// What the workers of all partitions share.
 #[derive(Clone)]
@@ -54,16 +58,33 @@ impl Stuck {
     }
 }
 
+/// Works until `stop`, over and over: a partition whose worker is gone would wait for ever, and nobody would know.
+async fn anew_after_panics<F: Future<Output = ()>>(
+    partition: &Partition,
+    stop: &CancellationToken,
+    work: impl Fn() -> F,
+) {
+    while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
+        error!(partition = partition.number, "the worker of a partition panicked; it begins again at what is not done");
+        partition.again();
+        stop.run_until_cancelled(tokio::time::sleep(ANEW)).await;
+    }
+}
+
 impl Worker {
-    /// Works a partition until `stop`; what is handed over then is handed over whole.
+    /// Works a partition until `stop`; what is handed over then is handed over whole. A panic ends only what was begun.
     pub(super) async fn run(self, partition: Arc<Partition>, stop: CancellationToken) {
+        anew_after_panics(&partition, &stop, || self.work(&partition, &stop)).await;
+    }
+
+    async fn work(&self, partition: &Partition, stop: &CancellationToken) {
         while let Some(records) = stop.run_until_cancelled(partition.take(BATCH)).await {
-            self.own(&partition, records, &stop).await;
+            self.own(partition, records, stop).await;
         }
     }
 
     /// Sees to it that each record has an owner or a letter, as long as that takes.
-    async fn own(&self, partition: &Partition, records: Vec<OwnedMessage>, stop: &CancellationToken) {
+    async fn own(&self, partition: &Partition, records: Vec<Arc<OwnedMessage>>, stop: &CancellationToken) {
         let mut batch = Batch::read(records, |json| self.desk.read(json));
         let (mut outage, mut stuck) = (Outage::new("push"), Stuck::default());
         while !stop.is_cancelled() {
@@ -111,5 +132,33 @@ impl Worker {
         let letters = written.iter().filter(|is_written| **is_written);
         letters.for_each(|_| self.telemetry.metrics.task("kafka", "dead_letter"));
         batch.written(written);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use rdkafka::message::Timestamp;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_worker_panicked_over_is_worked_again() {
+        let (partition, stop) = (Partition::new(0), CancellationToken::new());
+        for offset in 0..4 {
+            let record = OwnedMessage::new(None, None, "t".into(), Timestamp::NotAvailable, 0, offset, None);
+            partition.put(record, 9, Duration::from_millis(1));
+        }
+        let taken: Mutex<Vec<Vec<i64>>> = Mutex::default();
+        anew_after_panics(&partition, &stop, || async {
+            let records = partition.take(3).await;
+            taken.lock().unwrap().push(records.iter().map(|record| record.offset()).collect());
+            partition.done(1, 2);
+            let is_first = taken.lock().unwrap().len() == 1;
+            assert!(!is_first, "no input is known that does this");
+        })
+        .await;
+        assert_eq!(*taken.lock().unwrap(), [[0, 1, 2], [1, 2, 3]]);
     }
 }

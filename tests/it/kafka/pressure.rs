@@ -1,5 +1,7 @@
 //! Who can't go on holds up only itself, and loses nothing.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use wecom_gateway::sim::Options;
 
@@ -43,6 +45,45 @@ async fn a_full_lane_holds_up_its_partition_alone(on: On) {
     assert_eq!(world.texts("c1"), texts_of(stuck));
     topics.until_done().await;
     world.end().await;
+}
+
+/// What was paused when it was taken from a process is read on once it comes back, with room again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_partition_that_goes_and_comes_back_is_read_on() {
+    let test = async {
+        let (_broker, topics) = Topics::new(2).await;
+        let chats = ["c1", "c2"];
+        let world = World::with(On::Redis, &chats, Options::default(), |_, scenario| {
+            topics.read_by(scenario).set("store", "lane_depth", 3).set("kafka", "in_flight", 10)
+        })
+        .await;
+        chats.iter().for_each(|chat| world.fake.hold(&key(chat)));
+        let ids = |chat: &str| -> Vec<String> { (0..40).map(|n| format!("{chat}-{n}")).collect() };
+        for (partition, chat) in (0..).zip(chats) {
+            topics.write(partition, &ids(chat).iter().map(|id| task(id, chat)).collect::<Vec<_>>()).await;
+        }
+        // Whichever goes is full, and paused.
+        topics.until_committed(0, 3).await;
+        topics.until_committed(1, 3).await;
+        world.until_ready(|body| body["kafka"]["in_flight"].as_u64() >= Some(10)).await;
+        let second = world.second().await;
+        let mut again = tokio::time::interval(Duration::from_millis(20));
+        while world.metric_of(&second, "kafka{kind=\"partitions\"}").await == 0 {
+            again.tick().await;
+        }
+        second.stop().await;
+        world.until_ready(|body| body["kafka"]["partitions"] == 2).await;
+        for chat in chats {
+            world.fake.release(&key(chat));
+        }
+        for chat in chats {
+            world.fake.until(|fake| fake.texts(&key(chat)).len() == 40).await;
+            assert_eq!(world.texts(chat), texts_of(ids(chat)));
+        }
+        topics.until_done().await;
+        world.end().await;
+    };
+    tokio::time::timeout(TEST, test).await.expect("within its time");
 }
 
 /// A store that is away is no reason for a letter: the tasks wait.
