@@ -45,7 +45,7 @@ struct RefusalItem {
 struct File {
     /// `gateway.toml` or `apps/<id>.toml`
     name: String,
-    /// Its keys as TOML, without comments; a secret is `***`, or the `${…}` that leads to it.
+    /// Its keys as TOML, without comments; a secret is `***`, or the `${…}` that leads to it; a web address that may hold one is cut behind its host.
     text: String,
 }
 

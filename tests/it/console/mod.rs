@@ -324,7 +324,7 @@ async fn the_configuration_is_shown_without_secrets_and_read_again() {
         for secret in ["token", "encoding_aes_key"] {
             assert!(!shown.contains(app[secret].as_str().unwrap()), "{secret}");
         }
-        assert!(shown.contains("webhook/send?***") && !shown.contains(&key("c1")), "{shown}");
+        assert!(shown.contains("/***") && !shown.contains("webhook/send") && !shown.contains(&key("c1")), "{shown}");
         std::fs::write(&file, text.replace("bot_names", "bot_nmaes")).unwrap();
         browser.click("Reload").await;
         browser.click_in("dialog", "Reload").await;
