@@ -231,6 +231,9 @@ async fn any_id_leads_to_the_whole_way() {
         browser.picture("find").await;
         browser.page(&world, "find/nothing").await;
         browser.says("没有 “nothing” 的记录").await;
+        // No text is encoded so.
+        browser.page(&world, "find/%E0").await;
+        browser.says("没有 “%E0” 的记录").await;
         assert_eq!(browser.complaints().await, [""; 0]);
         world.end().await;
     })
