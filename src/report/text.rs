@@ -180,7 +180,8 @@ wecom-gateway 日报 2026-11-29（Asia/Shanghai）
 
     #[test]
     fn a_name_calls_nobody_and_shows_no_phone_number() {
-        for (name, shown) in [("<@all>", "1. <@\u{200b}all>0："), ("12345678901234567 1380013800", "1. 12345678901234567 138***…：")]
+        for (name, shown) in
+            [("<@all>", "1. <@\u{200b}all>0："), ("12345678901234567 1380013800", "1. 12345678901234567 138***…：")]
         {
             let text = summary(&stats(1, name), &settings());
             assert_eq!(text.matches(shown).count(), 1, "{text}");
