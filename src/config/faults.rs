@@ -228,10 +228,7 @@ mod tests {
     #[test]
     fn of_an_address_only_the_way_is_shown() {
         for (text, shown) in [
-            (
-                "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=abc",
-                "https://qyapi.weixin.qq.com/***",
-            ),
+            ("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=abc", "https://qyapi.weixin.qq.com/***"),
             ("https://open.feishu.cn/open-apis/bot/v2/hook/0123-token", "https://open.feishu.cn/***"),
             ("https://gw:hunter2@orders.example:8443/?key=abc#x", "https://***:***@orders.example:8443/***"),
             ("http://127.0.0.1:4318", "http://127.0.0.1:4318/"),
@@ -250,8 +247,7 @@ mod tests {
     fn secrets_are_blank_wherever_they_stand_and_references_are_not() {
         let ledger = Ledger::default();
         let file = Path::new("gateway.toml");
-        let values =
-            "token = \"abc\"\npin = 4711\nother = \"abc\"\n[[chats]]\nwebhook = \"${HOOK}\"\n[[chats]]\nwebhook = \"x${HOOK}\"\n";
+        let values = "token = \"abc\"\npin = 4711\nother = \"abc\"\n[[chats]]\nwebhook = \"${HOOK}\"\n[[chats]]\nwebhook = \"x${HOOK}\"\n";
         ledger.reads(file, values);
         ledger.holds(file, &values.parse().unwrap());
         for key in ["token", "pin", "chats[0].webhook", "chats[1].webhook"] {

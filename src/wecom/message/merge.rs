@@ -104,7 +104,10 @@ mod tests {
     fn a_text_stays_a_text() {
         for (said, shown) in [
             ("查 [领红包](http://evil) 无结果", "查 ［领红包］(http://evil) 无结果"),
-            ("用法：/query <订单号>\n<font color=\"info\">x</font>", "用法：/query ＜订单号＞\n＜font color=\"info\"＞x＜/font＞"),
+            (
+                "用法：/query <订单号>\n<font color=\"info\">x</font>",
+                "用法：/query ＜订单号＞\n＜font color=\"info\"＞x＜/font＞",
+            ),
             ("<http://evil> ![x](http://evil/x.png)", "＜http://evil＞ !［x］(http://evil/x.png)"),
             ("`c` **b** _i_ ~~s~~ \\*", "｀c｀ ＊＊b＊＊ ＿i＿ ～～s～～ ＼＊"),
             ("# 标题\n > 引用\n订单 #1001", "＃ 标题\n ＞ 引用\n订单 #1001"),
