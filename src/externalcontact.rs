@@ -12,6 +12,7 @@ use crate::config::settings::{Api, Settings};
 use crate::model::Secret;
 use crate::sender::{Tokens, refuses_token};
 use crate::store::{SharedStore, StoreError};
+use crate::wecom::verdict::shown;
 
 /// Most bytes of an answer: a group of 500 has some 100,000.
 const MAX_ANSWER: usize = 1024 * 1024;
@@ -105,7 +106,7 @@ async fn read(request: RequestBuilder) -> Result<Value, Refusal> {
 
 /// By errcode (document/path/90313): nobody there, not now, or not by this app.
 fn judge(answer: Value) -> Result<Value, Refusal> {
-    let errmsg = || answer["errmsg"].as_str().unwrap_or_default().chars().take(100).collect::<String>();
+    let errmsg = || shown(answer["errmsg"].as_str().unwrap_or_default());
     match answer["errcode"].as_i64() {
         Some(0) => Ok(answer),
         // Bad or foreign id, no friend relation, no such group of this corp.
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_answers_mean() {
-        let of = |errcode: Value| judge(json!({"errcode": errcode, "errmsg": "no privilege"}));
+        let of = |errcode: Value| judge(json!({"errcode": errcode, "errmsg": "no privilege, from ip: 203.0.113.7"}));
         assert!(of(json!(0)).is_ok());
         for unknown in [84061, 40096, 40050, 49008] {
             assert_eq!(of(json!(unknown)), Err(Refusal::Unknown));
@@ -139,10 +140,13 @@ mod tests {
             assert!(matches!(of(odd.clone()), Err(Refusal::Odd(_))), "{odd}");
         }
         for token in [40001, 40014, 42001] {
-            assert!(matches!(of(json!(token)), Err(Refusal::BadToken(why)) if why.contains("no privilege")), "{token}");
+            assert!(
+                matches!(of(json!(token)), Err(Refusal::BadToken(why)) if why.ends_with("no privilege")),
+                "{token}"
+            );
         }
         for forbidden in [48002, 60020, 84074, 301002] {
-            assert!(matches!(of(json!(forbidden)), Err(Refusal::Forbidden(why)) if why.contains("no privilege")));
+            assert!(matches!(of(json!(forbidden)), Err(Refusal::Forbidden(why)) if why.ends_with("no privilege")));
         }
     }
 }

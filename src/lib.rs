@@ -24,7 +24,7 @@
 //! - [`hands`]: the end of a delivery by hand.
 //! - [`admin`]: probes, metrics, API for operators.
 //! - [`api_error`]: the one shape of an error answer, on both listeners.
-//! - [`listener`]: HTTP connections, bounded in number and time.
+//! - [`listener`]: HTTP connections, bounded in number and time; `http_client`: those that go out.
 //! - [`telemetry`]: logs, metrics and spans; [`trace_context`]: which trace something belongs to.
 //! - [`app`]: everything above, put together; [`stop`]: how its loops end; [`cli`]: the commands.
 //! - [`sim`]: a fake WeCom and a load generator, for `demo` and the tests.
@@ -44,6 +44,7 @@ pub mod directory;
 pub mod explain;
 pub mod externalcontact;
 pub mod hands;
+mod http_client;
 pub mod ingress;
 pub mod listener;
 pub mod mask;

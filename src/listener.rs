@@ -1,5 +1,5 @@
 //! An HTTP/1 listener that strangers can't wear out: connections are bounded in number, and each in how long it may take
-//! over a request's head. A connection that sends nothing is closed by the same clock.
+//! over a request's head: short over the first, so that whoever sends nothing holds a place for seconds.
 //!
 //! After `stop` no connection is taken, idle ones close, and a request under way is answered.
 
@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -20,10 +21,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 use tracing::{debug, info, warn};
 
+/// How long a connection may take until its first request's head is there.
+const FIRST_HEAD: Duration = Duration::from_secs(5);
 /// How long a connection may wait for the next request's head, its first byte included. Longer than the minute for which
 /// proxies commonly keep idle connections, so that it is they who close.
 const HEAD: Duration = Duration::from_secs(75);
@@ -72,12 +76,21 @@ async fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "TCP_NODELAY could not be set");
     }
-    let service = service_fn(move |request: Request<Incoming>| answer(router.clone(), peer, request));
+    let has_asked = AtomicBool::new(false);
+    let service = service_fn(|request: Request<Incoming>| {
+        has_asked.store(true, Ordering::Relaxed);
+        answer(router.clone(), peer, request)
+    });
     let mut http = http1::Builder::new();
     // In title case, as documents write names: not everybody reads them in any case.
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).title_case_headers(true);
-    let served = pin!(watcher.watch(http.serve_connection(TokioIo::new(stream), service)));
-    if let Err(error) = served.await {
+    let mut served = pin!(watcher.watch(http.serve_connection(TokioIo::new(stream), service)));
+    let ended = match timeout(FIRST_HEAD, served.as_mut()).await {
+        Ok(ended) => ended,
+        Err(_) if has_asked.load(Ordering::Relaxed) => served.await,
+        Err(_) => return debug!(%peer, "a connection asked nothing in time"),
+    };
+    if let Err(error) = ended {
         debug!(%error, %peer, "a connection ended badly");
     }
 }
@@ -135,6 +148,20 @@ mod tests {
         for header in ["Content-Type: text/plain", "X-Request-Id: r-1"] {
             assert!(answer.contains(&format!("\r\n{header}")), "{answer}");
         }
+    }
+
+    #[tokio::test]
+    async fn whoever_asked_once_may_be_silent_longer_than_who_never_did() {
+        let (address, stop, served) = start(2).await;
+        let mut known = TcpStream::connect(address).await.expect("connected");
+        assert!(ask(&mut known).await.starts_with("HTTP/1.1 200"));
+        let mut silent = TcpStream::connect(address).await.expect("connected");
+        tokio::time::pause();
+        assert_eq!(silent.read(&mut [0; 1]).await.expect("closed"), 0);
+        tokio::time::resume();
+        assert!(ask(&mut known).await.starts_with("HTTP/1.1 200"));
+        stop.cancel();
+        served.await.expect("it ends");
     }
 
     #[tokio::test(start_paused = true)]

@@ -130,6 +130,9 @@ pub enum ReloadError {
     /// It was not started from a file.
     #[error("this gateway was not started from a file, so there is nothing to read again")]
     NoFile,
+    /// Reading them broke off: a fault of this program.
+    #[error("reading the files broke off, which is a fault of this program; everything stays as it is")]
+    Broken,
 }
 
 impl ReloadError {
@@ -139,6 +142,7 @@ impl ReloadError {
             Self::Files(Unfit::NeedsRestart { .. }) => "needs_restart",
             Self::Files(Unfit::Faulty(_)) | Self::Rules(_) => "configuration_faults",
             Self::NoFile => "no_file",
+            Self::Broken => "internal",
         }
     }
 
@@ -147,7 +151,7 @@ impl ReloadError {
         match self {
             Self::Files(Unfit::NeedsRestart { faults, .. } | Unfit::Faulty(faults)) => faults.iter().count(),
             Self::Rules(_) => 1,
-            Self::NoFile => 0,
+            Self::NoFile | Self::Broken => 0,
         }
     }
 }
@@ -263,7 +267,7 @@ impl Reloader {
         let stands = before.settings.clone();
         // Files may lie on a slow disk.
         let read = tokio::task::spawn_blocking(move || config::load_beside(&file, &stands)).await;
-        let Ok(read) = read else { return Err(ReloadError::NoFile) };
+        let Ok(read) = read else { return Err(ReloadError::Broken) };
         let (settings, needs_restart) = read?;
         let reloaded = Reloaded { needs_restart: needs_restart.clone(), ..compare(&before.settings, &settings) };
         let keys = keys(&reloaded.changed, &before.settings.files, &settings.files);

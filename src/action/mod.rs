@@ -16,6 +16,7 @@ use std::time::Duration;
 use reqwest::redirect;
 use serde_json::{Map, Value, json};
 
+use crate::http_client;
 use crate::mask;
 use crate::member::{self, Profile};
 use crate::model::{ChatKind, Message, Session};
@@ -129,16 +130,17 @@ impl Actions {
 /// proxy variables of the environment, so where requests go is read from the configuration alone. Names of headers go out in title
 /// case, as documents write them: not every service reads them in any case.
 ///
-/// The process's rustls provider must be installed before. Fails where the system has no CA certificates.
+/// The process's rustls provider must be installed before.
 pub fn http_client() -> Result<reqwest::Client, reqwest::Error> {
-    reqwest::Client::builder()
-        .user_agent(concat!("wecom-gateway/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::none())
-        .no_proxy()
-        .connect_timeout(CONNECT)
-        .pool_idle_timeout(IDLE)
-        .http1_title_case_headers()
-        .build()
+    http_client::built(|| {
+        reqwest::Client::builder()
+            .user_agent(concat!("wecom-gateway/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(CONNECT)
+            .pool_idle_timeout(IDLE)
+            .http1_title_case_headers()
+    })
 }
 
 /// The message that a member gets where an action failed.

@@ -2,14 +2,15 @@
 //!
 //! The engine is minijinja, held to plain values: tags, calls, filters and operators are refused before it sees them. What
 //! always holds: a member's words are values, never template text, and every value is defused on its way into the
-//! answer, so nobody can make the bot call others through it. A value that isn't there is empty.
+//! answer and severed from what stands around it, so nobody can make the bot call others through it. A value that isn't there is
+//! empty.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-use crate::wecom::message::defuse;
+use crate::wecom::message::{defuse, severed};
 
 /// What a path may begin with.
 const ROOTS: [&str; 7] = ["args", "chat", "command", "message", "sender", "session", "user"];
@@ -56,7 +57,7 @@ impl Template {
         engine.set_undefined_behavior(UndefinedBehavior::Chainable);
         engine.set_syntax(SyntaxConfig::builder().keep_trailing_newline(true).build()?);
         engine.set_formatter(|out, _, value| Ok(out.write_str(&shown(value)?)?));
-        engine.add_template_owned(NAME, text.to_owned())?;
+        engine.add_template_owned(NAME, severed_from_values(text))?;
         let speaks_of_user = paths(text).any(|path| path.trim().split('.').next() == Some("user"));
         Ok(Self { engine, speaks_of_user })
     }
@@ -75,7 +76,7 @@ impl Template {
 /// A value as a reader expects it: text as it is, anything else as JSON, what isn't there as nothing.
 fn shown(value: &Value) -> Result<String, minijinja::Error> {
     if let Some(text) = value.as_str() {
-        return Ok(defuse(text).into_owned());
+        return Ok(defuse(text).into_owned() + severed(text));
     }
     if value.is_undefined() || value.is_none() {
         return Ok(String::new());
@@ -83,6 +84,23 @@ fn shown(value: &Value) -> Result<String, minijinja::Error> {
     let json = serde_json::to_string(value);
     json.map(|json| defuse(&json).into_owned())
         .map_err(|e| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string()))
+}
+
+/// The template with a break wherever its own words would make a mention of the value behind them: `@{{ user.name }}`, whose name may be
+/// `all`. Whose message it is no member can choose: `<@{{ sender.key }}>` calls whoever asked.
+fn severed_from_values(text: &str) -> String {
+    let mut pieces = text.split("{{");
+    let mut words = pieces.next().unwrap_or_default();
+    let mut out = words.to_owned();
+    for piece in pieces {
+        let (path, behind) = piece.split_once("}}").unwrap_or((piece, ""));
+        if path.trim() != "sender.key" {
+            out.push_str(severed(words));
+        }
+        out.extend(["{{", piece]);
+        words = behind;
+    }
+    out
 }
 
 fn check_plain(text: &str) -> Result<(), TemplateError> {
@@ -155,6 +173,27 @@ mod tests {
         assert!(text.starts_with("{{ user.name }} {% if 1 %}"), "{text}");
         assert!(!text.contains("<@all>"), "{text}");
         assert!(render("<@all> {{ args.n }}").starts_with("<@all>"), "the operator's own words are theirs");
+    }
+
+    #[test]
+    fn no_value_joins_what_stands_around_it_to_a_mention() {
+        let values = json!({
+            "args": {"x": "@id", "y": "<", "a": "@", "b": "ALL", "al": "@al", "l": "l"}, "user": {"name": "all"},
+            "sender": {"key": "zhangsan"},
+        });
+        for (template, text) in [
+            ("@{{ user.name }}", "@\u{200b}all"),
+            ("<@{{ user.name }}>", "<@\u{200b}all>"),
+            ("<{{ args.x }}>", "<\u{200b}@id>"),
+            ("@al{{ args.l }}", "@al\u{200b}l"),
+            ("{{ args.a }}{{ args.b }} {{ args.al }}l", "@\u{200b}ALL @al\u{200b}l"),
+            ("{{ args.y }}{{ args.x }}>", "<\u{200b}@id>"),
+            ("<{{ args.no }}{{ args.x }}>", "<\u{200b}@id>"),
+            // Which id it is nobody chooses.
+            ("<@{{ sender.key }}> {{ user.name }}", "<@zhangsan> all"),
+        ] {
+            assert_eq!(Template::compile(template).expect(template).render(&values).expect(template), text);
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ struct RefusalItem {
 struct File {
     /// `gateway.toml` or `apps/<id>.toml`
     name: String,
-    /// Its keys as TOML, without comments; a secret is `***`, or the `${…}` that leads to it.
+    /// Its keys as TOML, without comments; a secret is `***`, or the `${…}` that leads to it; a web address that may hold one is cut behind its host.
     text: String,
 }
 
@@ -89,7 +89,8 @@ pub(super) async fn get(State(state): State<AdminState>) -> Json<Configuration> 
     responses(
         (status = 200, description = "They are in force", body = Reloaded),
         (status = 409, description = "`no_file`: the gateway was not started from a file; `needs_restart`: they are sound, but not beside what can't change before"),
-        (status = 422, description = "`configuration_faults`: every fault; what was in force stays")
+        (status = 422, description = "`configuration_faults`: every fault; what was in force stays"),
+        (status = 500, description = "`internal`: a fault of this program; what was in force stays")
     )
 )]
 pub(super) async fn reload(
@@ -100,6 +101,7 @@ pub(super) async fn reload(
         let status = match &error {
             ReloadError::Files(Unfit::NeedsRestart { .. }) | ReloadError::NoFile => StatusCode::CONFLICT,
             ReloadError::Files(Unfit::Faulty(_)) | ReloadError::Rules(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            ReloadError::Broken => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Failure::new(status, error.code(), error.to_string())
     })

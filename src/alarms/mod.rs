@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 pub use kind::Kind;
 pub use notifier::{Clients, Notifier};
 
+use crate::mask;
 use crate::model::now_ms;
 use crate::telemetry::Metrics;
 
@@ -57,7 +58,7 @@ impl Alarm {
 
     /// About this process, its machine or what it needs.
     pub fn of_process(kind: Kind, detail: &str) -> Self {
-        let detail = detail[..detail.floor_char_boundary(MOST_DETAIL)].to_owned();
+        let detail = mask::cut(detail, MOST_DETAIL).to_owned();
         Self { kind, app: None, chat: None, detail, at: now_ms() }
     }
 
@@ -137,5 +138,7 @@ mod tests {
     fn a_long_detail_is_cut_between_characters() {
         let alarm = Alarm::of_process(Kind::NotTried, &"长".repeat(MOST_DETAIL));
         assert_eq!(alarm.detail, "长".repeat(MOST_DETAIL / 3));
+        let alarm = Alarm::of_process(Kind::NotTried, &format!("{}13800138000", "长".repeat(MOST_DETAIL / 3 - 2)));
+        assert_eq!(alarm.detail, "长".repeat(MOST_DETAIL / 3 - 2));
     }
 }

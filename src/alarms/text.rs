@@ -1,10 +1,10 @@
-//! Alarms in words, for a group. Pure. A chat may be named by a phone number: that is masked.
+//! Alarms in words, for a group. Pure. A chat may be named by a phone number: that is masked; or by a mention: it calls nobody.
 
 use std::collections::VecDeque;
 
 use super::{Alarm, Due};
 use crate::mask;
-use crate::wecom::message::GROUP_ROBOT;
+use crate::wecom::message::{GROUP_ROBOT, defuse};
 
 /// What happened, to whom, and why: one line.
 pub(super) fn line(Due { alarm, count }: &Due) -> String {
@@ -15,7 +15,7 @@ pub(super) fn line(Due { alarm, count }: &Due) -> String {
     if *count > 1 {
         line.push_str(&format!("（另有 {} 条同类）", count - 1));
     }
-    mask::phones_in(&line).into_owned()
+    defuse(&mask::phones_in(&line)).into_owned()
 }
 
 /// As many alarms from the front as go into one text of a robot, at least one; and how many those are. `host` says whose
@@ -25,11 +25,12 @@ pub(super) fn merged(waiting: &VecDeque<Due>, host: &str) -> (String, usize) {
     let mut taken = 0;
     for due in waiting {
         let Due { alarm: Alarm { kind, .. }, .. } = due;
-        let entry = format!("\n\n{}\n处理：{}", line(due), kind.mend());
-        if taken > 0 && text.len() + entry.len() > GROUP_ROBOT.text {
+        let (line, mend) = (line(due), format!("\n处理：{}", kind.mend()));
+        let room = GROUP_ROBOT.text.saturating_sub(text.len() + 2 + mend.len());
+        if taken > 0 && line.len() > room {
             break;
         }
-        text.push_str(&entry);
+        text.extend(["\n\n", &line[..line.floor_char_boundary(room)], &mend]);
         taken += 1;
     }
     (text, taken)
@@ -64,6 +65,12 @@ mod tests {
     }
 
     #[test]
+    fn an_alarm_calls_nobody() {
+        let text = line(&due("<@all>", "81013 @all", 1));
+        assert!(text.ends_with("support/<@\u{200b}all>：81013 @\u{200b}all"), "{text}");
+    }
+
+    #[test]
     fn a_text_never_is_too_long_for_its_robot() {
         // The longest that each part may be.
         let (app, chat, host) = ("a".repeat(64), "c".repeat(512), "h".repeat(64));
@@ -71,6 +78,11 @@ mod tests {
             Due { alarm: Alarm::of_chat(Kind::Held, &app, &chat, &"长".repeat(MOST_DETAIL)), count: u64::MAX };
         let (text, taken) = merged(&VecDeque::from([longest.clone(), longest]), &host);
         assert!(taken == 1 && text.len() <= GROUP_ROBOT.text, "{taken}: {} bytes", text.len());
+        let calls =
+            Due { alarm: Alarm::of_chat(Kind::Held, &app, &"<@".repeat(256), &"<@".repeat(256)), count: u64::MAX };
+        let (text, taken) = merged(&VecDeque::from([calls]), &host);
+        assert!(taken == 1 && text.len() <= GROUP_ROBOT.text, "{taken}: {} bytes", text.len());
+        assert!(text.ends_with(Kind::Held.mend()), "{text}");
         let many: VecDeque<Due> = (0..40).map(|n| due(&n.to_string(), "errcode 93000", 1)).collect();
         let (text, taken) = merged(&many, &host);
         assert!((5..40).contains(&taken) && text.len() <= GROUP_ROBOT.text, "{taken}: {} bytes", text.len());

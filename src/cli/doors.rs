@@ -1,7 +1,9 @@
-//! What is sound, but lets strangers in or leads replies to nobody: told by `check` as hints, and by `serve` as warnings at each
+//! What is sound, but lets strangers in or leads replies or spans to nobody: told by `check` as hints, and by `serve` as warnings at each
 //! start. Samples of published files may stay while somebody tries them out, so they are no faults.
 
 use std::sync::LazyLock;
+
+use url::Url;
 
 use crate::config::Settings;
 use crate::config::of_short;
@@ -19,12 +21,21 @@ static SAMPLE: LazyLock<Option<CallbackCrypto>> = LazyLock::new(|| {
     CallbackCrypto::new(token, &key, ReceiveId::Any).ok()
 });
 
-/// One sentence each, which names the app, or the operators' token.
+/// Where collectors take OTLP over gRPC, which the gateway does not speak.
+const GRPC_PORT: u16 = 4317;
+
+/// One sentence each, which names the app, the operators' token, or the key.
 pub(super) fn open(settings: &Settings) -> Vec<String> {
     let tokens = settings.admin.tokens.iter().filter_map(|token| {
         Some(format!("the secret of [admin] token {:?} {}.", token.name, of_short(&token.secret)?))
     });
-    tokens.chain(settings.apps.values().flat_map(|app| of_app(app))).collect()
+    let otlp = settings.telemetry.as_ref().and_then(|tracing| Url::parse(tracing.otlp.expose()).ok());
+    let grpc = otlp.filter(|otlp| otlp.port() == Some(GRPC_PORT)).map(|_| {
+        "[telemetry] otlp names port 4317, where collectors commonly take OTLP over gRPC, which is not spoken: spans go by HTTP, \
+         commonly to port 4318."
+            .to_owned()
+    });
+    tokens.chain(grpc).chain(settings.apps.values().flat_map(|app| of_app(app))).collect()
 }
 
 fn of_app(app: &App) -> Vec<String> {
@@ -115,6 +126,17 @@ mod tests {
         assert_eq!(value(LONG), [""; 0]);
         let short = value("v");
         assert!(short.len() == 1 && short[0].starts_with("app \"a\": the value of auth is shorter"), "{short:?}");
+    }
+
+    #[test]
+    fn a_collector_at_the_port_of_grpc_is_told_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.toml");
+        for (port, told) in [(4317, 1), (4318, 0)] {
+            std::fs::write(&file, format!("telemetry.otlp = \"http://collector:{port}\"")).unwrap();
+            let hints = open(&crate::config::load(&file).unwrap());
+            assert!(hints.len() == told && hints.iter().all(|hint| hint.contains("port 4318")), "{hints:?}");
+        }
     }
 
     #[test]

@@ -157,7 +157,8 @@ fn as_csv(stats: &Value) -> String {
 
 /// RFC 4180; what a spreadsheet would take for a formula is kept from it.
 fn quoted(cell: &str) -> String {
-    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
+    let begins = ['=', '+', '-', '@', '＝', '＋', '－', '＠', '\t', '\r', '\n'];
+    let is_formula = cell.starts_with(begins) && cell.parse::<f64>().is_err();
     let cell = if is_formula { format!("'{cell}") } else { cell.to_owned() };
     let plain = !cell.contains([',', '"', '\r', '\n']);
     if plain { cell } else { format!("\"{}\"", cell.replace('"', "\"\"")) }
@@ -239,8 +240,9 @@ support  command  查询  1234  98.76%     1234       1234        0     0       
 
     #[test]
     fn a_spreadsheet_meets_no_formula() {
-        let cells = ["=1+1", "@sum(a)", "-5", "+x,y", "价格", ""].map(quoted);
-        assert_eq!(cells, ["'=1+1", "'@sum(a)", "-5", "\"'+x,y\"", "价格", ""]);
+        let cells = ["=1+1", "@sum(a)", "-5", "+x,y", "价格", "", "\n=1", "＝1+1", "＋x", "－x", "＠x"].map(quoted);
+        let kept = ["'=1+1", "'@sum(a)", "-5", "\"'+x,y\"", "价格", "", "\"'\n=1\"", "'＝1+1", "'＋x", "'－x", "'＠x"];
+        assert_eq!(cells, kept);
     }
 
     #[test]

@@ -94,7 +94,7 @@ mod tests {
             [workers]
             concurrency = 4
             [alarms]
-            webhook = "https://a.example/x?***"
+            webhook = "https://a.example/***"
         "#;
         let now = r#"
             [admin]
@@ -102,7 +102,7 @@ mod tests {
             [workers]
             concurrency = 8
             [alarms]
-            webhook = "https://b.example/x?***"
+            webhook = "https://b.example/***"
             [report]
             at = "10:00"
         "#;

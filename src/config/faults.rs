@@ -80,6 +80,14 @@ impl Reading {
 
 /// Blanks what stands at these paths, unless it only says where the secret is to be found.
 fn blank(value: &mut toml::Value, path: &str, secrets: &BTreeSet<String>) {
+    if secrets.contains(path) {
+        return match value {
+            toml::Value::String(text) if is_reference(text) => {}
+            toml::Value::String(text) => *text = veiled(text),
+            // A password may be written as a number.
+            other => *other = toml::Value::String(BLANK.to_owned()),
+        };
+    }
     match value {
         toml::Value::Table(table) => {
             for (key, value) in table.iter_mut() {
@@ -92,12 +100,12 @@ fn blank(value: &mut toml::Value, path: &str, secrets: &BTreeSet<String>) {
                 blank(value, &format!("{path}[{at}]"), secrets);
             }
         }
-        toml::Value::String(text) if secrets.contains(path) && !is_reference(text) => *text = veiled(text),
         _ => {}
     }
 }
 
-/// Of an address, where it leads but nothing that opens it; of any other text nothing.
+/// Of an address, where it leads but nothing that opens it; of any other text nothing. A web address is cut behind its host: robots
+/// and hooks have their keys in the path as well as in the query.
 fn veiled(text: &str) -> String {
     let Ok(mut url) = Url::parse(text) else { return BLANK.to_owned() };
     // Refused where there is no host, and then no user either.
@@ -106,7 +114,12 @@ fn veiled(text: &str) -> String {
     if url.set_username(user).is_err() | url.set_password(password).is_err() && url.has_host() {
         return BLANK.to_owned();
     }
-    if url.query().is_some() {
+    if matches!(url.scheme(), "http" | "https") {
+        if url.path() != "/" || url.query().is_some() {
+            url.set_path(BLANK);
+        }
+        url.set_query(None);
+    } else if url.query().is_some() {
         url.set_query(Some(BLANK));
     }
     url.set_fragment(None);
@@ -215,10 +228,10 @@ mod tests {
     #[test]
     fn of_an_address_only_the_way_is_shown() {
         for (text, shown) in [
-            (
-                "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=abc",
-                "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?***",
-            ),
+            ("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=abc", "https://qyapi.weixin.qq.com/***"),
+            ("https://open.feishu.cn/open-apis/bot/v2/hook/0123-token", "https://open.feishu.cn/***"),
+            ("https://gw:hunter2@orders.example:8443/?key=abc#x", "https://***:***@orders.example:8443/***"),
+            ("http://127.0.0.1:4318", "http://127.0.0.1:4318/"),
             ("redis://:hunter2@10.0.0.1:6379", "redis://:***@10.0.0.1:6379"),
             ("mysql://gw:hunter2@db/records?ssl-mode=REQUIRED", "mysql://***:***@db/records?***"),
             ("sqlite://data/records.db", "sqlite://data/records.db"),
@@ -234,16 +247,15 @@ mod tests {
     fn secrets_are_blank_wherever_they_stand_and_references_are_not() {
         let ledger = Ledger::default();
         let file = Path::new("gateway.toml");
-        let values =
-            "token = \"abc\"\nother = \"abc\"\n[[chats]]\nwebhook = \"${HOOK}\"\n[[chats]]\nwebhook = \"x${HOOK}\"\n";
+        let values = "token = \"abc\"\npin = 4711\nother = \"abc\"\n[[chats]]\nwebhook = \"${HOOK}\"\n[[chats]]\nwebhook = \"x${HOOK}\"\n";
         ledger.reads(file, values);
         ledger.holds(file, &values.parse().unwrap());
-        for key in ["token", "chats[0].webhook", "chats[1].webhook"] {
+        for key in ["token", "pin", "chats[0].webhook", "chats[1].webhook"] {
             ledger.hides(file, key.to_owned());
         }
         let shown: toml::Table = ledger.files()[file].shown.parse().unwrap();
         let expected: toml::Table =
-            "token = \"***\"\nother = \"abc\"\n[[chats]]\nwebhook = \"${HOOK}\"\n[[chats]]\nwebhook = \"***\"\n"
+            "token = \"***\"\npin = \"***\"\nother = \"abc\"\n[[chats]]\nwebhook = \"${HOOK}\"\n[[chats]]\nwebhook = \"***\"\n"
                 .parse()
                 .unwrap();
         assert_eq!(shown, expected);

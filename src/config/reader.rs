@@ -304,7 +304,8 @@ impl<'a> Table<'a> {
         Some(items.into_iter().enumerate().map(text_at).collect())
     }
 
-    /// Every key that is left, with its value as text; names of tables within are put in front, with dots between.
+    /// Every key that is left, with its value as text; names of tables within are put in front, with dots between. Nobody may see
+    /// their values: which of them are secrets is not known here.
     pub(super) fn texts(&mut self) -> Vec<(String, Secret)> {
         let values = std::mem::take(&mut self.values);
         let mut texts = Vec::with_capacity(values.len());
@@ -324,6 +325,7 @@ impl<'a> Table<'a> {
                 Value::Boolean(flag) => Some(flag.to_string()),
                 other => self.text_of(&name, other).map(|text| text.value),
             };
+            self.hides(&name);
             texts.extend(text.map(|text| (name, Secret::new(text))));
         }
     }

@@ -154,6 +154,8 @@ impl Reporter {
         if !self.store.lock_note(&note, &self.owner, PREPARING).await? {
             return Ok(Told::Theirs);
         }
+        // Each step may wait for long; all of them together for longer than a loop may be silent.
+        self.health.tick(LOOP);
         let stats = match timeout(READING, self.stats(yesterday)).await {
             Ok(Ok(stats)) => stats,
             failed => {
@@ -161,11 +163,13 @@ impl Reporter {
                 failed.map_err(|_| ReportError::Slow)??
             }
         };
+        self.health.tick(LOOP);
         let owner = Some(self.owner.clone());
         let told = NoteWrite { note: note.clone(), value: Secret::new(&self.owner), ttl: TOLD, owner };
         if !self.store.write_note(told).await? {
             return Ok(Told::Theirs);
         }
+        self.health.tick(LOOP);
         let told = self.post(webhook, &text::summary(&stats, &self.in_force.settings())).await;
         if told == Told::Refused {
             self.store.drop_note(&note, Some(&Secret::new(&self.owner))).await?;

@@ -10,6 +10,7 @@ use crate::sender::channel::http_client;
 use crate::sim::{Answer, FakeWeCom, Options, Scenario};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::{Line, Stage};
+use crate::telemetry::health::STALLED_AFTER;
 
 /// The robot's key.
 const ROBOT: &str = "report-robot";
@@ -85,6 +86,15 @@ async fn what_was_not_sent_is_told_again_and_what_may_have_been_is_not() {
         assert_eq!(reporter.tell(&webhook, tomorrow).await.unwrap(), Told::Done);
     }
     assert_eq!(scene.fake.posts(ROBOT), 3);
+}
+
+#[tokio::test]
+async fn a_slow_day_is_no_stuck_loop() {
+    let scene = Scene::new().await;
+    let (reporter, webhook) = scene.reporter();
+    assert_eq!(reporter.tell(&webhook, day("2026-11-30")).await.unwrap(), Told::Done);
+    let later = std::time::Instant::now() + 2 * STALLED_AFTER;
+    assert_eq!(reporter.health.stalled(later), [LOOP], "it ticks on its way, beyond once a round");
 }
 
 #[tokio::test]

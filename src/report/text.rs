@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 
 use crate::config::Settings;
+use crate::mask;
 use crate::records::{Replies, Stats};
-use crate::wecom::message::GROUP_ROBOT;
+use crate::wecom::message::{GROUP_ROBOT, defuse};
 
 /// Chats and rules that are named, most first.
 const NAMED: usize = 5;
@@ -92,12 +93,12 @@ fn spent(ms: u64) -> String {
     if ms < 1_000 { format!("{ms} 毫秒") } else { format!("{:.1} 秒", ms as f64 / 1_000.0) }
 }
 
-/// A name in one line and not too long.
+/// A name in one line and not too long. A chat may be named by a phone number, which is masked, or by a mention: it calls nobody.
 fn short(name: &str) -> String {
-    let name = name.replace(char::is_control, " ");
+    let name = mask::phones_in(name).replace(char::is_control, " ");
     match name.char_indices().nth(NAME) {
-        Some((end, _)) => format!("{}…", &name[..end]),
-        None => name,
+        Some((end, _)) => format!("{}…", defuse(&name[..end])),
+        None => defuse(&name).into_owned(),
     }
 }
 
@@ -175,6 +176,16 @@ wecom-gateway 日报 2026-11-29（Asia/Shanghai）
 1. wr0（support）：50 次（50.00%）
 2. wr1（support）：49 次（50.00%）";
         assert_eq!(text, want);
+    }
+
+    #[test]
+    fn a_name_calls_nobody_and_shows_no_phone_number() {
+        for (name, shown) in
+            [("<@all>", "1. <@\u{200b}all>0："), ("12345678901234567 1380013800", "1. 12345678901234567 138***…：")]
+        {
+            let text = summary(&stats(1, name), &settings());
+            assert_eq!(text.matches(shown).count(), 1, "{text}");
+        }
     }
 
     #[test]

@@ -21,7 +21,8 @@ mod spans;
 mod token;
 mod trail;
 
-pub(crate) use channel::{causes, get, refuses_token};
+pub(crate) use crate::http_client::causes;
+pub(crate) use channel::{get, refuses_token};
 pub use hold::Holds;
 pub use pool::Sender;
 pub use route::{Destination, NoRoute, Route, Routes, guard};

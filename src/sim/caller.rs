@@ -9,6 +9,7 @@ use std::time::Duration;
 use rand::RngExt;
 use reqwest::header::CONTENT_TYPE;
 
+use crate::http_client;
 use crate::model::now_ms;
 use crate::wecom::crypto::CallbackCrypto;
 
@@ -113,7 +114,7 @@ impl Caller {
     pub fn new(url: impl Into<Arc<str>>, crypto: CallbackCrypto) -> Result<Self, CallerError> {
         // An error says that the process has one already, which will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().no_proxy().build()?;
+        let http = http_client::built(|| reqwest::Client::builder().no_proxy())?;
         Ok(Self { http, url: url.into(), crypto, retry_after: RETRY_AFTER, format: Format::Xml })
     }
 

@@ -18,7 +18,8 @@ mod tests;
 use serde_json::{Map, Value, json};
 
 use check::Check;
-pub use harmless::{defuse, escape_markdown};
+use harmless::escape_markdown;
+pub use harmless::{defuse, severed};
 pub use merge::merge;
 use split::Markup;
 

@@ -13,6 +13,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::mask;
+
 #[cfg(test)]
 mod tests;
 
@@ -255,13 +257,16 @@ fn address_in(errmsg: &str) -> Option<IpAddr> {
     seen_at(errmsg)?.1.parse().ok()
 }
 
-/// An `errmsg` as logs and trails may hold it. WeCom adds `from ip: 203.0.113.7`, which is our address.
-fn shown(errmsg: &str) -> String {
+/// An `errmsg` as logs and trails may hold it. WeCom adds `from ip: 203.0.113.7`, which is our address. No phone number is cut in
+/// two: the mask would not know its front.
+pub fn shown(errmsg: &str) -> String {
     let mut text = errmsg.to_owned();
     while let Some((Range { start, end }, _)) = seen_at(&text) {
         let rest = text.split_off(end);
         text.truncate(text[..start].trim_end_matches([' ', ',']).len());
         text.push_str(&rest);
     }
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_ERRMSG).collect()
+    let text = text.replace(char::is_control, " ");
+    let most = text.char_indices().nth(MAX_ERRMSG).map_or(text.len(), |(at, _)| at);
+    mask::cut(&text, most).to_owned()
 }

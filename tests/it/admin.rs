@@ -8,14 +8,16 @@ mod users;
 
 use std::time::Duration;
 
-use reqwest::{Method, Response, StatusCode};
+use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use wecom_gateway::model::Outcome;
 use wecom_gateway::records::trail::Recorded;
 use wecom_gateway::store::{Enqueued, Fate};
 
+use crate::world::{On, World};
 use desk::{Desk, open_records};
 
 /// Checks the one shape of error, and answers its code.
@@ -295,4 +297,21 @@ async fn probes_and_metrics_tell_how_it_stands() {
     let response = desk.get("/readyz").await;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.json::<Value>().await.expect("json")["draining"], true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_connections_do_not_take_the_probes_away() {
+    let world = World::new(On::Embedded, &["c1"]).await;
+    let admin = world.app.admin_addr();
+    // As many as the listener takes; none needs a token.
+    let mut silent = Vec::new();
+    for _ in 0..64 {
+        silent.push(TcpStream::connect(admin).await.expect("connected"));
+    }
+    // Less than what a connection has for its later requests, so it is not that clock which makes room.
+    let probe = Client::builder().no_proxy().timeout(Duration::from_secs(60)).build().expect("a client");
+    let answer = probe.get(format!("http://{admin}/livez")).send().await.expect("an answer");
+    assert_eq!(answer.status(), StatusCode::OK);
+    drop(silent);
+    world.end().await;
 }

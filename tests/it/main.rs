@@ -6,6 +6,7 @@
 mod admin;
 mod alarms;
 mod callback;
+mod certificates;
 mod channels;
 mod check;
 mod collector;

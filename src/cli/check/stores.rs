@@ -17,8 +17,8 @@ use super::online::Finding;
 use crate::config::Settings;
 use crate::config::settings::Backend;
 use crate::model::Secret;
-use crate::store::embedded::shards_of;
 use crate::store::StoreError;
+use crate::store::embedded::shards_of;
 use crate::store::redis::{laid_out_otherwise, shards_at};
 
 /// How long a database server may take to let us in and to answer.
@@ -65,8 +65,7 @@ pub(super) async fn redis(settings: &Settings, config: &Path) -> Option<Finding>
             Finding::fault(subject, why, format!("{file}: store.redis or store.shards, as it says"))
         }
         Err(error) => {
-            let mend =
-                format!("{file}: start the server, or correct store.redis; see to firewall and routes");
+            let mend = format!("{file}: start the server, or correct store.redis; see to firewall and routes");
             Finding::fault(subject, error.to_string(), mend)
         }
     })

@@ -9,7 +9,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use url::{Host, Url};
 
-use crate::action::{Actions, Answer, Request};
+use crate::action::{self, Actions, Answer, Request};
 use crate::config::settings::{App, AppKind};
 use crate::config::{self, Faults};
 use crate::member::Profile;
@@ -146,7 +146,7 @@ impl<'a> Rehearsal<'a> {
     fn new(app: &'a App, loaded: &'a LoadedApp, listen: SocketAddr) -> Result<Self, AppFault> {
         // No call is made by it; every client wants to know how it would encrypt one.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let actions = Actions::new(reqwest::Client::builder().build()?);
+        let actions = Actions::new(action::http_client()?);
         Ok(Self { app, loaded, listen, rules: RuleSet::compile(app)?, actions })
     }
 

@@ -157,8 +157,8 @@ pub(super) const TELEMETRY: Section = section(
             "otlp",
             URL,
             Nothing("\"http://127.0.0.1:4318\""),
-            "The collector, by OTLP over HTTP: `POST <otlp>/v1/traces`.",
-            "采集器，用 HTTP 上的 OTLP：`POST <otlp>/v1/traces`。",
+            "The collector, by OTLP over HTTP: `POST <otlp>/v1/traces`. Commonly port 4318; gRPC, commonly 4317, is not spoken.",
+            "采集器，用 HTTP 上的 OTLP：`POST <otlp>/v1/traces`。一般是 4318 端口；gRPC（一般是 4317）不支持。",
         ),
         key(
             "sample",

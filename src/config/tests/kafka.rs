@@ -1,6 +1,7 @@
 //! `[kafka]`: its defaults, and which of librdkafka's settings it lets through.
 
 use super::{Folder, each_gateway_fault};
+use crate::config::difference;
 
 #[test]
 fn the_section_alone_turns_it_on() {
@@ -40,6 +41,24 @@ fn settings_of_librdkafka_pass_through_as_they_are() {
     ];
     assert_eq!(options, expected);
     assert!(!format!("{kafka:?}").contains("ops-secret"));
+}
+
+#[test]
+fn no_setting_of_librdkafka_is_shown_however_it_is_written() {
+    let with = |password: &str| {
+        let text = format!(
+            "[kafka]\nbrokers = \"kafka:9092\"\n[kafka.options]\nsasl.password = {password}\n\
+             \"ssl.key.password\" = \"hunter2\"\nsasl.username = \"${{OPS_TOKEN}}\"\n"
+        );
+        Folder::new().gateway(&text).settings().files["gateway.toml"].clone()
+    };
+    let (word, number) = (with("\"hunter2\""), with("4711"));
+    for read in [&word, &number] {
+        assert!(read.shown.contains("kafka:9092") && read.shown.contains("${OPS_TOKEN}"), "{}", read.shown);
+        assert!(!read.shown.contains("hunter2") && !read.shown.contains("4711"), "{}", read.shown);
+    }
+    assert!(difference(&number, &with("4712")).is_empty());
+    assert_ne!(number.digest, word.digest);
 }
 
 #[test]

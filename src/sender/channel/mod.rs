@@ -33,8 +33,8 @@ pub use group_robot::GroupRobot;
 pub use json_gateway::JsonGateway;
 pub use response_url::ResponseUrl;
 pub(super) use wire::exchange;
+pub(crate) use wire::get;
 pub use wire::http_client;
-pub(crate) use wire::{causes, get};
 
 /// A way to one chat. `Debug` must not tell the address: it may hold a key.
 #[async_trait]

@@ -9,7 +9,6 @@
 //! - No error text holds the URL: it holds the robot's key.
 
 use std::error::Error as _;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use reqwest::header::CONTENT_TYPE;
@@ -18,6 +17,7 @@ use serde_json::Value;
 
 use crate::config::settings;
 use crate::crash::{self, Point};
+use crate::http_client::{self, causes};
 use crate::wecom::verdict::{Reply, read_answer};
 
 /// Most bytes of an answer that are read. WeCom's are a few hundred, but for those that name all of 10,000 customers.
@@ -29,15 +29,10 @@ const IDLE: Duration = Duration::from_secs(5);
 
 /// The client for all robots. It honours the usual proxy variables (`HTTPS_PROXY`, `NO_PROXY`) and writes names of headers in title
 /// case, as documents do: not everybody reads them in any case.
-///
-/// A machine without CA certificates still starts: `http://` works, every `https://` fails before it is written.
 pub fn http_client(sender: &settings::Sender) -> reqwest::Result<Client> {
     // Fails only where a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    builder(sender).build().or_else(|error| {
-        tracing::warn!(error = causes(&error), "no CA certificates found: nothing can be sent by https");
-        builder(sender).tls_certs_only([]).build()
-    })
+    http_client::built(|| builder(sender))
 }
 
 fn builder(sender: &settings::Sender) -> ClientBuilder {
@@ -120,18 +115,4 @@ fn is_exhaustion(error: &reqwest::Error) -> bool {
         source = cause.source();
     }
     false
-}
-
-/// The innermost cause says what happened ("connection refused"), the outermost only that something did: that it is an error, whoever
-/// shows this says.
-pub(crate) fn causes(error: &reqwest::Error) -> String {
-    let outermost = error.to_string();
-    let mut text = outermost.strip_prefix("error ").unwrap_or(&outermost).to_owned();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        // Writing into a String cannot fail.
-        let _ = write!(text, ": {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -131,7 +131,9 @@ fn address(url: &Secret) -> Result<Address> {
 
 /// What a store says whose shards are not those of the data.
 pub fn laid_out_otherwise(wanted: u16, there: u16) -> StoreError {
-    StoreError::Refused(format!("store.shards is {wanted}, but the data in redis was laid out for {there}: set it back"))
+    StoreError::Refused(format!(
+        "store.shards is {wanted}, but the data in redis was laid out for {there}: set it back"
+    ))
 }
 
 /// The store's link to its server.

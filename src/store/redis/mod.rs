@@ -27,9 +27,9 @@ use ::redis::Value;
 use futures_util::future::try_join_all;
 
 pub use self::address::{Address, NoAddress};
-pub use self::connection::{laid_out_otherwise, shards_at};
 use self::batch::{Args, Batcher};
 use self::connection::Link;
+pub use self::connection::{laid_out_otherwise, shards_at};
 use self::scripts::Verb;
 use super::share::Share;
 use super::*;

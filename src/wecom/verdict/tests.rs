@@ -2,6 +2,7 @@
 
 use super::ChannelKind::*;
 use super::*;
+use crate::mask;
 
 const EVERY_CHANNEL: [ChannelKind; 6] = [GroupRobot, AppMessage, AppChat, CustomerTask, ResponseUrl, JsonGateway];
 const MINUTE: Verdict = Verdict::Paced(Duration::from_secs(60));
@@ -197,6 +198,13 @@ fn errmsg_is_kept_short_and_without_our_address() {
         shown("not allow to access from your ip, hint: [1700], from ip: 203.0.113.7, more info at https://x"),
         "not allow to access from your ip, hint: [1700], more info at https://x"
     );
+    // Sixteen numbers, of which the last would end in the middle.
+    let numbers = vec!["13800138000"; 40].join("|");
+    let answer = format!("{{\"errcode\":0,\"invaliduser\":\"{numbers}\"}}");
+    let Reply::Taken(Receipt { left_out: Some(left_out), .. }) = read_answer(200, answer.as_bytes()) else { panic!() };
+    for text in [left_out, shown(&numbers)] {
+        assert!(text.ends_with("|") && !mask::phones_in(&text).contains("138001"), "{text}");
+    }
     assert_eq!(shown("invalid webhook url, hint: [1700], from ip: 2001:db8::1"), "invalid webhook url, hint: [1700]");
     assert_eq!(shown("From IP:203.0.113.7 twice, from ip: 203.0.113.8"), " twice");
     assert_eq!(shown("a\nb\u{0}c"), "a b c");

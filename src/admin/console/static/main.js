@@ -20,7 +20,16 @@ let isOpen = false;
 
 function page() {
   const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  return [Object.hasOwn(PAGES, name) ? name : "now", decodeURIComponent(rest.join("/"))];
+  return [Object.hasOwn(PAGES, name) ? name : "now", decoded(rest.join("/"))];
+}
+
+// As it stands where it is not encoded: an address may be typed by hand.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 // Shows the page once the API lets us in; a refused token leads to the login, and so does one that may see the metrics alone. Anything
