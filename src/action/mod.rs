@@ -109,7 +109,7 @@ pub enum ActionError {
 }
 
 impl Actions {
-    /// Takes the client that `http` and `llm` actions use, see [`http_client`].
+    /// Takes the client that `http` and `llm` actions use, see [`http_client()`].
     pub fn new(client: reqwest::Client) -> Self {
         Self { client }
     }

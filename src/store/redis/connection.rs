@@ -109,7 +109,7 @@ impl From<Down> for StoreError {
     }
 }
 
-/// The shard count that the data there is laid out for; none where there is no data. It is asked as [`Link`] would connect, and
+/// The shard count that the data there is laid out for; none where there is no data. It is asked as a store would connect, and
 /// nothing is changed.
 ///
 /// # Errors
