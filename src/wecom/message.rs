@@ -18,7 +18,6 @@ mod tests;
 use serde_json::{Map, Value, json};
 
 use check::Check;
-use harmless::escape_markdown;
 pub use harmless::{defuse, severed};
 pub use merge::merge;
 use split::Markup;

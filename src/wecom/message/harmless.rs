@@ -38,63 +38,6 @@ pub fn severed(text: &str) -> &'static str {
     if ["<", "@", "@a", "@al"].iter().any(joins) { BREAK } else { "" }
 }
 
-/// A text as markdown that shows it, for where nothing but markdown is taken: what would be a link, a tag, code or emphasis, a heading or a
-/// quote is shown by its full-width twin (`［`, `＜`, `＊`, …). Backslashes would be cleaner, but WeCom documents no escape character and
-/// clients of its family are known to show them. What is markup in its place alone stays elsewhere (`order_1`, `#1001`), and a web address
-/// can still be copied. Mentions (`<@id>`) stay: those in members' words were [defused](defuse) before.
-pub fn escape_markdown(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    // Where the address, or the mention, ends that is being written.
-    let (mut address, mut mention, mut begins_line) = (0, 0, true);
-    for (at, c) in text.char_indices() {
-        let rest = &text[at..];
-        if at >= address {
-            address = at + address_in_front(rest);
-        }
-        if at >= mention {
-            mention = at + mention_in_front(rest);
-        }
-        let is_markup = match c {
-            _ if at < mention => false,
-            '\\' | '`' | '[' | ']' | '<' | '>' => true,
-            '*' | '~' => at >= address,
-            '_' => at >= address && !is_within_word(&text[..at], &rest[1..]),
-            '#' => begins_line,
-            _ => false,
-        };
-        begins_line = c == '\n' || begins_line && matches!(c, ' ' | '#');
-        out.push(if is_markup { full_width(c) } else { c });
-    }
-    out
-}
-
-/// Every printable ASCII character has its twin at this distance.
-fn full_width(c: char) -> char {
-    char::from_u32(u32::from(c) + 0xfee0).unwrap_or(c)
-}
-
-/// The length of the web address that a text begins with.
-fn address_in_front(text: &str) -> usize {
-    if !text.starts_with("http://") && !text.starts_with("https://") {
-        return 0;
-    }
-    let ends = |c: char| !c.is_ascii_graphic() || matches!(c, '\\' | '`' | '[' | ']' | '<' | '>' | '"');
-    text.find(ends).unwrap_or(text.len())
-}
-
-/// The length of the mention that a text begins with.
-fn mention_in_front(text: &str) -> usize {
-    let Some(rest) = text.strip_prefix("<@") else { return 0 };
-    let end = rest.find(|c: char| !c.is_ascii_graphic() || matches!(c, '<' | '>')).unwrap_or(0);
-    if end > 0 && rest[end..].starts_with('>') { "<@>".len() + end } else { 0 }
-}
-
-/// Whether what stands between these is no border of a word.
-fn is_within_word(before: &str, behind: &str) -> bool {
-    let borders = [before.chars().next_back(), behind.chars().next()];
-    borders.into_iter().all(|c| c.is_some_and(|c| c.is_ascii_alphanumeric()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,15 +60,5 @@ mod tests {
             assert_eq!(defuse(expected), expected, "twice");
         }
         assert!(matches!(defuse("plain"), Cow::Borrowed(_)));
-    }
-
-    #[test]
-    fn markup_is_shown_and_does_nothing() {
-        let hostile = "**b** _i_ `c` [l](http://x) <font color=\"info\"> ~~s~~ \\* <@all [x](y)>";
-        let shown = escape_markdown(hostile);
-        assert!(!shown.contains(['*', '_', '`', '[', ']', '<', '>', '~', '\\']), "{shown}");
-        assert_eq!(escape_markdown("订单 1001-A (ok) & 50%\n下一行"), "订单 1001-A (ok) & 50%\n下一行");
-        assert_eq!(escape_markdown("<@zhangsan> hi"), "<@zhangsan> hi");
-        assert_eq!(escape_markdown("a_b* _"), "a_b＊ ＿");
     }
 }

@@ -2,12 +2,12 @@
 //! (developer.work.weixin.qq.com/document/path/101138: at most 20480 bytes).
 //!
 //! What always holds: the parts stand in their order, a blank line between them; what can't be put into markdown is named
-//! where it stood; a text stays a text, whatever it quotes; a content that is too long is cut where a reader would, and says so.
+//! where it stood; a content that is too long is cut where a reader would, and says so.
 
 use serde_json::{Map, Value, json};
 
 use super::split::{Markup, split};
-use super::{MessageError, RESPONSE_URL, escape_markdown, fit};
+use super::{MessageError, RESPONSE_URL, fit};
 
 /// Bytes of the one content.
 const MAX_CONTENT: usize = 20480;
@@ -46,7 +46,7 @@ fn markdown_of(message: &Value) -> String {
     let body = message[kind].as_object().unwrap_or(&none);
     let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
     match kind {
-        "text" => format!("{}{}", mentions(body), escape_markdown(text("content"))),
+        "text" => format!("{}{}", mentions(body), text("content")),
         "markdown" | "markdown_v2" => text("content").to_owned(),
         "news" => {
             let articles = body.get("articles").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
@@ -98,25 +98,6 @@ mod tests {
             "a_b\n\n**b**\n\n[t](https://x)\nd\n\n（卡片无法在此显示）\n\n<@u1> <@all> hi"
         );
         assert_eq!(merge(&[]).unwrap(), None);
-    }
-
-    #[test]
-    fn a_text_stays_a_text() {
-        for (said, shown) in [
-            ("查 [领红包](http://evil) 无结果", "查 ［领红包］(http://evil) 无结果"),
-            (
-                "用法：/query <订单号>\n<font color=\"info\">x</font>",
-                "用法：/query ＜订单号＞\n＜font color=\"info\"＞x＜/font＞",
-            ),
-            ("<http://evil> ![x](http://evil/x.png)", "＜http://evil＞ !［x］(http://evil/x.png)"),
-            ("`c` **b** _i_ ~~s~~ \\*", "｀c｀ ＊＊b＊＊ ＿i＿ ～～s～～ ＼＊"),
-            ("# 标题\n > 引用\n订单 #1001", "＃ 标题\n ＞ 引用\n订单 #1001"),
-            ("order_id a|b, https://x.cn/_a_/~me?q=*#top_", "order_id a|b, https://x.cn/_a_/~me?q=*#top_"),
-            // Called by whoever wrote the text; in members' words there is a break.
-            ("<@zhangsan> <@\u{200b}lisi> <@a b> <@", "<@zhangsan> ＜@\u{200b}lisi＞ ＜@a b＞ ＜@"),
-        ] {
-            assert_eq!(merged(&[text(said)]), shown);
-        }
     }
 
     #[test]
