@@ -4,6 +4,7 @@
 //! What always holds: whoever is reached takes writes as far as it knows itself, and no error tells the password.
 
 use std::fmt;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, select_ok};
@@ -16,7 +17,7 @@ use redis::{
     RedisError, RedisFuture, RedisResult, Value,
 };
 
-use super::connection::{COMMAND_LIMIT, CONNECT_LIMIT, KEEPALIVE};
+use super::connection::KEEPALIVE;
 
 /// The port of a sentinel that names none.
 const SENTINEL_PORT: u16 = 26379;
@@ -25,6 +26,10 @@ const SENTINEL_PORT: u16 = 26379;
 const TRIES: u32 = 4;
 /// The longest pause between two of those, in ms.
 const LONGEST_PAUSE: u64 = 200;
+/// How long a Cluster's client waits for one node, to connect and to answer. While it finds its way around a node that is silent,
+/// what is for the others waits too, so this is short: several tries fit into the time that a command has.
+const NODE_CONNECTS: Duration = Duration::from_millis(300);
+const NODE_ANSWERS: Duration = Duration::from_millis(500);
 
 /// What `store.redis` says.
 #[derive(Clone)]
@@ -81,6 +86,7 @@ impl Address {
     pub fn parse(text: &str) -> Result<Self, NoAddress> {
         let (scheme, rest) = text.split_once("://").ok_or(SERVER)?;
         match scheme {
+            "redis" | "rediss" if rest.contains("?master=") => Err(SENTINEL),
             "redis" | "rediss" => server(text).map(Place::Server).ok_or(SERVER),
             "redis+cluster" | "rediss+cluster" => Hosts::of(scheme, rest).and_then(Hosts::cluster).ok_or(CLUSTER),
             "redis+sentinel" | "rediss+sentinel" => Hosts::of(scheme, rest).and_then(Hosts::sentinels).ok_or(SENTINEL),
@@ -111,15 +117,16 @@ impl Address {
                 Ok(reached)
             }
             Place::Cluster(nodes) => {
+                // First, because it says plainly what is wrong with a login.
+                let (node, asked) = first_of(nodes, |node| talk_to(node).boxed()).await?;
                 let client = ClusterClient::builder(nodes.clone())
-                    .connection_timeout(CONNECT_LIMIT)
-                    .response_timeout(COMMAND_LIMIT)
+                    .connection_timeout(NODE_CONNECTS)
+                    .response_timeout(NODE_ANSWERS)
                     .retries(TRIES)
                     .max_retry_wait(LONGEST_PAUSE)
                     .tcp_settings(tcp_settings())
                     .build()?;
                 let connection = Connection::Cluster(client.get_async_connection().await?);
-                let (node, asked) = first_of(nodes, |node| talk_to(node).boxed()).await?;
                 Ok(Reached { connection, node, asked, mends_itself: true })
             }
         }
@@ -215,8 +222,10 @@ impl<'t> Hosts<'t> {
         let (login, rest) = rest.split_at(rest.rfind('@').map_or(0, |at| at + 1));
         let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
         let hosts: Vec<&str> = hosts.split(',').map(str::trim).collect();
-        let is_whole = hosts.iter().all(|host| !host.is_empty() && !host.contains(['@', '#', '?', '/']));
-        is_whole.then_some(Self { scheme, login, hosts, database, query })
+        let of_host = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
+        let is_whole = hosts.iter().all(|host| !host.is_empty() && host.chars().all(of_host));
+        // One login for all, in front of the first.
+        (is_whole && !login.contains(',')).then_some(Self { scheme, login, hosts, database, query })
     }
 
     fn cluster(self) -> Option<Place> {
@@ -230,7 +239,9 @@ impl<'t> Hosts<'t> {
     fn sentinels(self) -> Option<Place> {
         let mut pairs = url::form_urlencoded::parse(self.query.as_bytes());
         let master = match (pairs.next(), pairs.next()) {
-            (Some((name, master)), None) if name == "master" && !master.is_empty() => master.into_owned(),
+            (Some((name, master)), None) if name == "master" && !master.is_empty() && !master.contains('?') => {
+                master.into_owned()
+            }
             _ => return None,
         };
         let sentinel = |host: &&str| {
@@ -310,6 +321,8 @@ mod tests {
         for (texts, why) in [
             (&["", "h:6379", "http://h", "redis://", "redis://h:x", "valkey://h", "redis+other://h"][..], SERVER),
             (&["redis+cluster://", "redis+cluster://h1,,h2", "redis+cluster://h/1", "redis+cluster://h?a=b"], CLUSTER),
+            (&["redis+cluster://h1;h2", "redis+cluster://h1:1,u:p@h2:1"], CLUSTER),
+            (&["redis://h?master=m", "redis+sentinel://h?master=m?master=n"], SENTINEL),
             (
                 &[
                     "redis+sentinel://h",

@@ -4,8 +4,8 @@
 //! A keeper task owns them. While there is no connection, calls fail at once; while one is being made, they wait for it,
 //! no longer than connecting may take. Every command has a time limit, after which it may or may not have been applied.
 //! A connection is given up on I/O errors, on a command that got no answer (a silent server keeps its socket open) and
-//! on a server that only reads (a failover left us on the old master). That to a Cluster finds its way by itself and is given up
-//! with its wake-ups alone: one node's trouble is not the others'. Reconnecting backs off up to a second, with jitter.
+//! on a server that only reads (a failover left us on the old master). That to a Cluster finds its way by itself at first, because
+//! one node's trouble is not the others', and is given up where that takes long. Reconnecting backs off up to a second, with jitter.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,11 +28,14 @@ use crate::model::Secret;
 use crate::store::{Result, Side, StoreError, Wakeups};
 
 /// How long connecting may take, handshake and first command included.
-pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// How long a command may take.
-pub(super) const COMMAND_LIMIT: Duration = Duration::from_secs(2);
+const COMMAND_LIMIT: Duration = Duration::from_secs(2);
 /// The waits between attempts to connect.
 const BACK_OFF: std::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(1);
+/// How long a connection to a Cluster is kept at least: it finds its way around a node that went, but not around a silent one, and
+/// is not to be remade for every call that meets one meanwhile.
+const CLUSTER_KEPT: Duration = Duration::from_secs(3);
 /// After so long without traffic the kernel asks whether the other end still lives.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
 
@@ -63,8 +66,8 @@ struct Up {
     connection: Connection,
     /// For steps that wait for replicas.
     waiting: MultiplexedConnection,
-    /// Whether trouble with one server is no reason to give it up.
-    mends_itself: bool,
+    /// Trouble is no reason to give it up before.
+    kept_until: Instant,
     /// Cancelled by the call that finds it broken; nobody takes it from then on.
     broken: CancellationToken,
 }
@@ -149,7 +152,7 @@ impl Link {
     pub fn open(url: &Secret, shards: u16, replicas: u32, wakeups: Arc<Wakeups>) -> Result<Self> {
         let address = address(url)?;
         let (changes, state) = watch::channel(State::Connecting);
-        let keeper = Keeper { address, shards, replicas, wakeups, changes };
+        let keeper = Keeper { address, shards, replicas, wakeups, has_agreed: false, changes };
         let replicas = Replicas::new(replicas);
         Ok(Self { state, shards, replicas, _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.run())) })
     }
@@ -203,9 +206,9 @@ impl Link {
 }
 
 impl Up {
-    /// Has the connection remade, unless that is left to the connection itself.
+    /// Has the connection remade, unless it may still find its way by itself.
     fn give_up(&self) {
-        if !self.mends_itself {
+        if Instant::now() >= self.kept_until {
             self.broken.cancel();
         }
     }
@@ -242,7 +245,8 @@ fn of_redis(name: &str, error: &RedisError) -> StoreError {
 
 /// What an error that the server answered says about the store: trouble that passes, or nonsense.
 pub(super) fn of_server(name: &str, code: &str, detail: &str) -> StoreError {
-    let text = format!("{name}: {code} {detail}");
+    let hint = if code == "MOVED" { " (it is a node of a Cluster: write redis+cluster:// in store.redis)" } else { "" };
+    let text = format!("{name}: {code} {detail}{hint}");
     match code {
         "LOADING" | "BUSY" | "OOM" | "MISCONF" | "READONLY" | "NOREPLICAS" | "MASTERDOWN" | "CLUSTERDOWN"
         | "TRYAGAIN" | "MOVED" | "ASK" | "NOAUTH" | "NOPERM" | "WRONGPASS" | "NOSCRIPT" => {
@@ -304,11 +308,13 @@ struct Keeper {
     shards: u16,
     replicas: u32,
     wakeups: Arc<Wakeups>,
+    /// Whether a server said that the data there is laid out as it should be.
+    has_agreed: bool,
     changes: watch::Sender<State>,
 }
 
 impl Keeper {
-    async fn run(self) {
+    async fn run(mut self) {
         let mut back_off = *BACK_OFF.start();
         loop {
             let started = Instant::now();
@@ -359,11 +365,15 @@ impl Keeper {
         }
     }
 
-    async fn connect(&self) -> std::result::Result<(Up, PubSubStream), Down> {
+    async fn connect(&mut self) -> std::result::Result<(Up, PubSubStream), Down> {
         let Reached { mut connection, node, mut asked, mends_itself } = self.address.reach().await?;
-        let agreed = agreed_shards(&mut connection, self.shards).await?;
-        if agreed != self.shards {
-            return Err(Down::Refused(laid_out_otherwise(self.shards, agreed).to_string()));
+        // The node of a Cluster that knows may be the one that is away: then what was agreed on before holds.
+        if !(mends_itself && self.has_agreed) {
+            let agreed = agreed_shards(&mut connection, self.shards).await?;
+            if agreed != self.shards {
+                return Err(Down::Refused(laid_out_otherwise(self.shards, agreed).to_string()));
+            }
+            self.has_agreed = true;
         }
         say_what_it_survives(&mut asked, self.replicas).await;
         let waiting = match self.replicas {
@@ -372,6 +382,7 @@ impl Keeper {
         };
         let mut signals = node.get_async_pubsub().await?;
         signals.subscribe(WAKE).await?;
-        Ok((Up { connection, waiting, mends_itself, broken: CancellationToken::new() }, signals.into_on_message()))
+        let kept_until = Instant::now() + if mends_itself { CLUSTER_KEPT } else { Duration::ZERO };
+        Ok((Up { connection, waiting, kept_until, broken: CancellationToken::new() }, signals.into_on_message()))
     }
 }
