@@ -6,11 +6,13 @@ use std::fmt::Write as _;
 use reqwest::{Client, ClientBuilder};
 
 /// The client that `described` describes. Where the system has no CA certificates it trusts nobody: `http://` works, every `https://` fails
-/// before it is written. The process's rustls provider must be installed before.
+/// before it is written. What it encrypts with is installed for the whole process.
 ///
 /// # Errors
 /// Whatever else keeps it from being made.
 pub fn built(described: impl Fn() -> ClientBuilder) -> reqwest::Result<Client> {
+    // Fails only where it is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     described().build().or_else(|error| {
         tracing::warn!(error = causes(&error), "no CA certificates found: nothing can be sent by https");
         described().tls_certs_only([]).build()

@@ -129,8 +129,6 @@ impl Actions {
 /// A client for `http` and `llm` actions: pooled, follows no redirect (a signed request is for one address only) and heeds no
 /// proxy variables of the environment, so where requests go is read from the configuration alone. Names of headers go out in title
 /// case, as documents write them: not every service reads them in any case.
-///
-/// The process's rustls provider must be installed before.
 pub fn http_client() -> Result<reqwest::Client, reqwest::Error> {
     http_client::built(|| {
         reqwest::Client::builder()

@@ -68,8 +68,6 @@ impl Running {
                 (listening(listen).map_err(misconfigured)?, configured)
             }
         };
-        // Fails only where it is installed already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = action::http_client().map_err(Failure::running)?;
         Ok(Operator { base, token: told.or(configured), client })
     }

@@ -112,8 +112,6 @@ pub struct Caller {
 impl Caller {
     /// `url` is the app's callback, `http://host:port/callback/{app}`.
     pub fn new(url: impl Into<Arc<str>>, crypto: CallbackCrypto) -> Result<Self, CallerError> {
-        // An error says that the process has one already, which will do.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = http_client::built(|| reqwest::Client::builder().no_proxy())?;
         Ok(Self { http, url: url.into(), crypto, retry_after: RETRY_AFTER, format: Format::Xml })
     }

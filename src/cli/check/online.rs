@@ -60,8 +60,6 @@ impl Finding {
 
 /// Tries everything, a line each; ends with 2 where something is at fault.
 pub(super) fn run(settings: &Settings, config: &Path) -> Result<(), Failure> {
-    // Fails only where it is installed already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let robots = sender::channel::http_client(&settings.sender).map_err(Failure::running)?;
     let actions = action::http_client().map_err(Failure::running)?;
     let faults = runtime()?.block_on(async {

@@ -144,8 +144,7 @@ struct Rehearsal<'a> {
 
 impl<'a> Rehearsal<'a> {
     fn new(app: &'a App, loaded: &'a LoadedApp, listen: SocketAddr) -> Result<Self, AppFault> {
-        // No call is made by it; every client wants to know how it would encrypt one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        // No call is made by it.
         let actions = Actions::new(action::http_client()?);
         Ok(Self { app, loaded, listen, rules: RuleSet::compile(app)?, actions })
     }

@@ -30,8 +30,6 @@ const IDLE: Duration = Duration::from_secs(5);
 /// The client for all robots. It honours the usual proxy variables (`HTTPS_PROXY`, `NO_PROXY`) and writes names of headers in title
 /// case, as documents do: not everybody reads them in any case.
 pub fn http_client(sender: &settings::Sender) -> reqwest::Result<Client> {
-    // Fails only where a provider is installed already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     http_client::built(|| builder(sender))
 }
 

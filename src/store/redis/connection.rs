@@ -127,8 +127,6 @@ pub async fn shards_at(url: &Secret) -> Result<Option<u16>> {
 }
 
 fn address(url: &Secret) -> Result<Address> {
-    // For TLS. Fails only where a provider is installed already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     Address::parse(url.expose()).map_err(|why| StoreError::Refused(format!("store.redis: {why}")))
 }
 
